@@ -1,0 +1,419 @@
+"""The conversation of a client (SDK, command line, guardian) with its node over `holdall.sock`.
+
+Each frame: 4 bytes length (big endian), then msgpack. A request carries a number `n`, unique in its
+connection; every answer to it carries the same `n`. Identity is the connection's (peer credentials).
+Durations travel, never instants; `*_ms` wall times are for display only.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from holdall.model.why import Why
+
+VERSION = 1
+LENGTH_BYTES = 4
+
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Text = Annotated[str, msgspec.Meta(max_length=512)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Selector(msgspec.Struct, frozen=True, order=True):
+    """One SPEC: `POOL[+POOL…][,KEY=VALUE…][,@NODE][:COUNT|:all]`. count 0 stands for `all`."""
+
+    pools: tuple[Annotated[str, msgspec.Meta(max_length=64)], ...]
+    labels: tuple[tuple[Text, Text], ...] = ()
+    node: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
+
+
+class Need(msgspec.Struct, frozen=True, order=True):
+    """A `--need` and its `--or` alternatives, preferred first."""
+
+    options: tuple[Selector, ...]
+
+
+class HeldUnit(msgspec.Struct, frozen=True, order=True):
+    """One unit of a lease. `pool` is the pool's name, `need` the index of the need it serves."""
+
+    pool: str
+    name: str
+    node: str
+    fence: int
+    need: int = 0
+
+
+class ExitRecord(msgspec.Struct, frozen=True):
+    """How a guarded command ended: code, or signal; `reason` when the guardian stopped it."""
+
+    code: int | None = None
+    signal: int | None = None
+    reason: Text = ""
+
+
+# Client -> node
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """First frame. With `session` and `secret` an earlier session goes on (its leases stay attached)."""
+
+    v: int
+    role: Literal["client", "guardian", "cli"] = "client"
+    agent: Text = ""
+    """Who this is for people, e.g. `ci@runner-4`; the node puts the peer's user in front when empty."""
+    pid: Number = 0
+    session: Text = ""
+    secret: Text = ""
+
+
+class Claim(msgspec.Struct, frozen=True, tag="claim"):
+    """Ask for all needs or none. Answers: Queued (any number), then Granted or Denied."""
+
+    n: Number
+    needs: tuple[Need, ...]
+    wait_ms: Milliseconds | None = None
+    """None: without limit."""
+    now: bool = False
+    """No waiting: granted at once if that delays no waiting claim, else Denied not-granted."""
+    ttl_ms: Milliseconds = 30_000
+    for_ms: Milliseconds | None = None
+    """None: the pool's max_for."""
+    reason: Text = ""
+    site: Text = ""
+    """Call site for texts about nested claims."""
+    under: Text = ""
+    """Key of the lease in whose scope this claim is made."""
+    independent: bool = False
+    allow_future: bool = False
+    detached: bool = False
+    """The node renews until the hard end; `for_ms` is then required."""
+    guarded: bool = False
+    """A guardian will take the lease over: it is then never freed because its process died."""
+
+
+class Beat(msgspec.Struct, frozen=True, tag="beat"):
+    """Renew all leases of this session."""
+
+    n: Number
+
+
+class Attach(msgspec.Struct, frozen=True, tag="attach"):
+    """The lease with this key belongs to this session from now on. Answer: Granted or Denied."""
+
+    n: Number
+    key: Text
+
+
+class Release(msgspec.Struct, frozen=True, tag="release"):
+    """End a lease by its key (or printed id, if it is this session's or this user's). Answer: Released."""
+
+    n: Number
+    key: Text
+    wait: bool = False
+    exit: ExitRecord | None = None
+    """From a guardian: the command's group is empty."""
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """End a waiting claim (printed id, or `#n` = request n of this connection). Answer: Released."""
+
+    n: Number
+    claim: Text
+
+
+class Extend(msgspec.Struct, frozen=True, tag="extend"):
+    """A later hard end, counted from now. Answer: Granted (with the new end) or Denied."""
+
+    n: Number
+    key: Text
+    for_ms: Milliseconds
+
+
+class Drop(msgspec.Struct, frozen=True, tag="drop"):
+    """Give a part back: the units named (`pool/unit`). Answer: Granted (what is left) or Released."""
+
+    n: Number
+    key: Text
+    units: tuple[Text, ...]
+
+
+class Exchange(msgspec.Struct, frozen=True, tag="exchange"):
+    """Swap in one step if possible now. Answer: Granted or Denied (nothing changed)."""
+
+    n: Number
+    key: Text
+    add: tuple[Need, ...]
+    drop: tuple[Text, ...]
+
+
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """A question about the system. Answer: Listing or Denied."""
+
+    n: Number
+    what: Literal["pools", "who", "queue", "why", "log", "show", "node", "usage"]
+    arg: Text = ""
+    since_ms: Milliseconds | None = None
+    """For `log`: how far back."""
+
+
+class Watch(msgspec.Struct, frozen=True, tag="watch"):
+    """Tell log entries as they happen. Answers: Happened, without end."""
+
+    n: Number
+
+
+class Kick(msgspec.Struct, frozen=True, tag="kick"):
+    """Revoke a lease. Answer when its holder has confirmed or it has expired: Released."""
+
+    n: Number
+    lease: Text
+    reason: Text
+    unsafe: bool = False
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    """No new grants on this node (or end that); waiting claims keep their place."""
+
+    n: Number
+    on: bool = True
+
+
+class Clear(msgspec.Struct, frozen=True, tag="clear"):
+    """Take a unit (`pool/unit`) out of quarantine after a person has looked at it."""
+
+    n: Number
+    unit: Text
+
+
+ToNode: TypeAlias = (
+    Hello
+    | Claim
+    | Beat
+    | Attach
+    | Release
+    | Cancel
+    | Extend
+    | Drop
+    | Exchange
+    | Ask
+    | Watch
+    | Kick
+    | Drain
+    | Clear
+)
+
+# Node -> client
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    """Answer to Hello. Margins and rates for the client's own deadline."""
+
+    v: int
+    node: str
+    session: str
+    secret: str
+    """The session's, to come back with; not a lease key."""
+    resumed: bool
+    ttl_ms: int
+    """Default ttl."""
+    ttl_max_ms: int
+    margin_ms: int
+    rho_ppm: int
+    quarantine_ms: int = 0
+    wait_ms: int | None = None
+    """Default wait; None: without limit."""
+
+
+class Queued(msgspec.Struct, frozen=True, tag="queued"):
+    """The claim waits; told first, and again when something changed."""
+
+    n: int
+    claim: str
+    """Printed id."""
+    why: Why
+
+
+class LeaseView(msgspec.Struct, frozen=True):
+    """A lease as people and programs see it."""
+
+    lease: str
+    """Printed id."""
+    holder: str
+    """e.g. `ci@runner-4`"""
+    user: str
+    pid: int
+    reason: str
+    state: str
+    """waiting, booked, active, draining or ended"""
+    units: tuple[HeldUnit, ...]
+    needs: tuple[str, ...]
+    """The needs as SPECs."""
+    since_ms: int
+    """Wall time of the grant."""
+    waited_ms: int
+    ttl_ms: int
+    until_ms: int | None
+    """Wall time of the hard end; None: no end."""
+    expires_ms: int
+    """Wall time of the end if no renewal comes any more."""
+    renewing: bool
+    detached: bool = False
+    ended: str = ""
+    """Why it ended, when it has."""
+
+
+class Granted(msgspec.Struct, frozen=True, tag="granted"):
+    """The lease. `valid_for_ms` counts from before the client *sent* the request that this answers
+    (for a Claim that waited: its latest Beat that was answered, or the Claim itself)."""
+
+    n: int
+    key: str
+    lease: LeaseView
+    valid_for_ms: int
+    for_left_ms: int | None
+    """Time to the hard end, counted from receipt."""
+    view: bool = False
+    """True: covered by the lease named in `under`; releasing it does nothing."""
+
+
+class Denied(msgspec.Struct, frozen=True, tag="denied"):
+    """An error; `code` as in `holdall.model.errors.BY_CODE`."""
+
+    n: int
+    code: str
+    text: str
+    why: Why | None = None
+    definite: bool = True
+    retry_after_ms: int | None = None
+
+
+class BeatOk(msgspec.Struct, frozen=True, tag="beat_ok"):
+    """All leases and waiting claims of the session live on for `valid_for_ms` (per printed id) from the
+    *sending* of the Beat; leases not named here are not the session's any more."""
+
+    n: int
+    valid_for_ms: tuple[tuple[str, int], ...]
+
+
+class Lost(msgspec.Struct, frozen=True, tag="lost"):
+    """Not an answer: a lease of this session is over, or must end (`stop` True: revoked; stop using it and Release)."""
+
+    lease: str
+    text: str
+    stop: bool = False
+
+
+class Released(msgspec.Struct, frozen=True, tag="released"):
+    """The journal has it. The units are free at the latest after `free_by_ms`."""
+
+    n: int
+    lease: str
+    what: str
+    """`released`, `cancelled`, `already ended`, `kicked`, …"""
+    free_by_ms: int = 0
+
+
+class UnitRow(msgspec.Struct, frozen=True):
+    unit: str
+    state: str
+    """free, held, preparing, cleaning, cooldown, quarantined or draining"""
+    fence: int
+    lease: str = ""
+    holder: str = ""
+    note: str = ""
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    pool: str
+    node: str
+    labels: dict[str, str]
+    reach: str
+    total: int
+    free: int
+    held: int
+    unusable: int
+    waiting: int
+    units: tuple[UnitRow, ...]
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    node: str
+    pid: int
+    version: str
+    since_ms: int
+    state: str
+    """serving, quarantine or draining"""
+    quarantine_ms: int
+    pools: int
+    units: int
+    leases: int
+    waiting: int
+    config: str = ""
+    state_folder: str = ""
+
+
+class LogRow(msgspec.Struct, frozen=True):
+    """One line of the node's history. `kind`: granted, released, expired, lost, kicked, cancelled, refused,
+    timed-out, quarantined, cleared, restarted, drained, reloaded."""
+
+    seq: int
+    at_ms: int
+    kind: str
+    lease: str
+    holder: str
+    units: tuple[str, ...]
+    """`pool/unit` with fence: `psu/psu-1#61`."""
+    text: str
+
+
+class Listing(msgspec.Struct, frozen=True, tag="listing"):
+    """Answer to Ask: the field of what was asked is filled."""
+
+    n: int
+    pools: tuple[PoolRow, ...] = ()
+    leases: tuple[LeaseView, ...] = ()
+    """for `who` and `show`"""
+    waits: tuple[Why, ...] = ()
+    """for `queue` and `why`"""
+    log: tuple[LogRow, ...] = ()
+    nodes: tuple[NodeRow, ...] = ()
+    more: bool = False
+    """True: another Listing with the same `n` follows (frames are bounded)."""
+
+
+class Happened(msgspec.Struct, frozen=True, tag="happened"):
+    n: int
+    row: LogRow
+
+
+class Drained(msgspec.Struct, frozen=True, tag="drained"):
+    """Answer to Drain and Clear."""
+
+    n: int
+    text: str
+
+
+FromNode: TypeAlias = (
+    Welcome | Queued | Granted | Denied | BeatOk | Lost | Released | Listing | Happened | Drained
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_to_node = msgspec.msgpack.Decoder(ToNode)
+_from_node = msgspec.msgpack.Decoder(FromNode)
+
+
+def pack(frame: ToNode | FromNode) -> bytes:
+    """Length and body of one frame."""
+    body = _encoder.encode(frame)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def read_request(body: bytes) -> ToNode:
+    """A client's frame. Raises msgspec.DecodeError (incl. ValidationError) when it is none."""
+    return _to_node.decode(body)
+
+
+def read_answer(body: bytes) -> FromNode:
+    """A node's frame. Raises msgspec.DecodeError (incl. ValidationError) when it is none."""
+    return _from_node.decode(body)
