@@ -79,9 +79,11 @@ class Host:
         return Arrival(part, TimerFired(inner))
 
     def key(self) -> Hashable:
+        """All parts' keys: hosts with equal keys behave alike."""
         return tuple((name, self.parts[name].key()) for name in sorted(self.parts))
 
     def copy(self) -> Self:
+        """An independent twin of all parts."""
         twin = object.__new__(type(self))
         twin.node = self.node
         twin.parts = {name: machine.copy() for name, machine in self.parts.items()}

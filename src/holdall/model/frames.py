@@ -264,8 +264,11 @@ class LeaseView(msgspec.Struct, frozen=True):
 
 
 class Granted(msgspec.Struct, frozen=True, tag="granted"):
-    """The lease. `valid_for_ms` counts from before the client *sent* the request that this answers
-    (for a Claim that waited: its latest Beat that was answered, or the Claim itself)."""
+    """The lease.
+
+    `valid_for_ms` counts from before the client *sent* the request that this answers; for a claim that
+    waited, from before it sent its latest Beat that was answered (or the Claim itself).
+    """
 
     n: int
     key: str
@@ -289,15 +292,21 @@ class Denied(msgspec.Struct, frozen=True, tag="denied"):
 
 
 class BeatOk(msgspec.Struct, frozen=True, tag="beat_ok"):
-    """All leases and waiting claims of the session live on for `valid_for_ms` (per printed id) from the
-    *sending* of the Beat; leases not named here are not the session's any more."""
+    """What the session still has, each with its time from the *sending* of the Beat.
+
+    Pairs of printed id and milliseconds, leases and waiting claims alike; what is not named here is not
+    the session's any more.
+    """
 
     n: int
     valid_for_ms: tuple[tuple[str, int], ...]
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost"):
-    """Not an answer: a lease of this session is over, or must end (`stop` True: revoked; stop using it and Release)."""
+    """Not an answer: a lease of this session is over.
+
+    With `stop` it is revoked, not over yet: stop using it and Release.
+    """
 
     lease: str
     text: str
@@ -315,6 +324,8 @@ class Released(msgspec.Struct, frozen=True, tag="released"):
 
 
 class UnitRow(msgspec.Struct, frozen=True):
+    """One unit as `holdall pools` shows it."""
+
     unit: str
     state: str
     """free, held, preparing, cleaning, cooldown, quarantined or draining"""
@@ -325,6 +336,8 @@ class UnitRow(msgspec.Struct, frozen=True):
 
 
 class PoolRow(msgspec.Struct, frozen=True):
+    """One pool with its units."""
+
     pool: str
     node: str
     labels: dict[str, str]
@@ -338,6 +351,8 @@ class PoolRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
+    """The node itself."""
+
     node: str
     pid: int
     version: str
@@ -383,6 +398,8 @@ class Listing(msgspec.Struct, frozen=True, tag="listing"):
 
 
 class Happened(msgspec.Struct, frozen=True, tag="happened"):
+    """A new line of the history, for a Watch."""
+
     n: int
     row: LogRow
 

@@ -16,10 +16,12 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def is_name(text: str) -> bool:
+    """Whether `text` can name a node, pool or term."""
     return NAME_RE.match(text) is not None
 
 
 def is_unit_name(text: str) -> bool:
+    """Whether `text` can name a unit."""
     return UNIT_RE.match(text) is not None
 
 

@@ -31,7 +31,7 @@ class Book(Protocol):
         ...
 
     def book(self, claim: ClaimId, attempt: int, out: Effects) -> None:
-        """booked -> active: the whole claim is granted. Idempotent."""
+        """The whole claim is granted: from booked to active. Idempotent."""
         ...
 
     def give_back(self, claim: ClaimId, attempt: int, keep: Mapping[str, int], out: Effects) -> None:
