@@ -369,8 +369,11 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 class LogRow(msgspec.Struct, frozen=True):
-    """One line of the node's history. `kind`: granted, released, expired, lost, kicked, cancelled, refused,
-    timed-out, quarantined, cleared, restarted, drained, reloaded."""
+    """One line of the node's history.
+
+    `kind`: granted, released, expired, lost, kicked, cancelled, refused, timed-out, quarantined, cleared,
+    restarted, drained, reloaded.
+    """
 
     seq: int
     at_ms: int
@@ -416,8 +419,8 @@ FromNode: TypeAlias = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_to_node = msgspec.msgpack.Decoder(ToNode)
-_from_node = msgspec.msgpack.Decoder(FromNode)
+_to_node: msgspec.msgpack.Decoder[ToNode] = msgspec.msgpack.Decoder(ToNode)
+_from_node: msgspec.msgpack.Decoder[FromNode] = msgspec.msgpack.Decoder(FromNode)
 
 
 def pack(frame: ToNode | FromNode) -> bytes:
