@@ -93,6 +93,8 @@ class ClockRead(msgspec.Struct, frozen=True, tag="clock"):
     """
 
     wall_ms: int
+    boot_ms: int = 0
+    """CLOCK_BOOTTIME in milliseconds (0: not told), for what is left of a hard end; never for expiry."""
 
 
 class Boot(msgspec.Struct, frozen=True, tag="boot"):

@@ -68,7 +68,11 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class Claim(msgspec.Struct, frozen=True, tag="claim"):
-    """Ask for all needs or none. Answers: Queued (any number), then Granted or Denied."""
+    """Ask for all needs or none. Answers: Queued (any number), then Granted or Denied.
+
+    `n` is unique in the *session*, also over reconnects: a Claim repeated with the number of a claim of this session
+    that waits or is held is that claim, and is answered again. So repeat it after a reconnect, if it was open.
+    """
 
     n: Number
     needs: tuple[Need, ...]
@@ -275,7 +279,7 @@ class Granted(msgspec.Struct, frozen=True, tag="granted"):
     lease: LeaseView
     valid_for_ms: int
     for_left_ms: int | None
-    """Time to the hard end, counted from receipt."""
+    """Time to the hard end, counted from the same moment as `valid_for_ms`; rate and margin are taken off already."""
     view: bool = False
     """True: covered by the lease named in `under`; releasing it does nothing."""
 
