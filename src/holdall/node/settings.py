@@ -1,0 +1,68 @@
+"""What a node is configured to be: typed values, their defaults and their bounds. The reader is `settings_file`."""
+
+from pathlib import Path
+
+import msgspec
+
+RHO_PPM = 20_000
+"""Clocks' rates may differ by 2 %; the same in a whole system."""
+
+TTL_MAX_MS_MAX = 24 * 3600 * 1000
+POOLS_PER_NODE_MAX = 100_000
+UNITS_PER_NODE_MAX = 1_000_000
+PASSES_MAX = 1_000_000
+
+
+class NodeSettings(msgspec.Struct, frozen=True):
+    """`[node]`. `listen` is (host, port), None without HTTP; port 0 lets the system choose."""
+
+    name: str
+    state: Path
+    listen: tuple[str, int] | None = ("127.0.0.1", 7420)
+    location: str = ""
+    system: bool = False
+    """The host's system node: its socket lies in the run folder, open to all users."""
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """`[defaults]`; durations in milliseconds. `wait_ms` None: without limit."""
+
+    ttl_ms: int = 30_000
+    wait_ms: int | None = None
+    protocol: str = "chain"
+    ttl_max_ms: int = 300_000
+    margin_ms: int = 500
+    passes: int = 8
+    passes_per_ahead: int = 1
+    durability: str = "process"
+
+    @property
+    def quarantine_ms(self) -> int:
+        """ttl_max (1 + rho), rounded up: no lease granted before can be alive after it."""
+        return -(-self.ttl_max_ms * (1_000_000 + RHO_PPM) // 1_000_000)
+
+
+class PoolSettings(msgspec.Struct, frozen=True):
+    """One `[[pool]]`; durations in milliseconds. The `*_limit_ms` bound the commands they are named after."""
+
+    name: str
+    units: tuple[str, ...]
+    labels: dict[str, str] = {}
+    reach: str = "system"
+    max_for_ms: int | None = None
+    cooldown_ms: int = 0
+    on_grant: str = ""
+    on_release: str = ""
+    check: str = ""
+    on_grant_limit_ms: int = 60_000
+    on_release_limit_ms: int = 60_000
+    check_limit_ms: int = 60_000
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """A whole configuration file."""
+
+    node: NodeSettings
+    defaults: Defaults
+    pools: tuple[PoolSettings, ...]
+    path: Path | None = None
