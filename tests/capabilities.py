@@ -1,0 +1,92 @@
+"""What a test may ask of the machine with `@pytest.mark.requires(...)`: how each is probed and how to get it."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One thing a machine can offer, and what to do where it does not."""
+
+    offered: Callable[[], bool]
+    remedy: str
+
+
+def _succeeds(*command: str) -> bool:
+    """Whether a short probe command ends with 0; a missing command counts as no."""
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _tool(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is not None
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _traces_processes() -> bool:
+    return shutil.which("strace") is not None and _succeeds("strace", "-o", "/dev/null", "true")
+
+
+def _makes_network_namespaces() -> bool:
+    return shutil.which("ip") is not None and _succeeds("unshare", "--net", "ip", "link", "set", "lo", "up")
+
+
+def _makes_mount_namespaces() -> bool:
+    return _succeeds("unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/mnt")
+
+
+def _switches_user() -> bool:
+    return _is_root() and _succeeds("setpriv", "--reuid", "65534", "--clear-groups", "true")
+
+
+def _makes_cgroups() -> bool:
+    """Whether this process may make a cgroup (version 2) below its own."""
+    try:
+        own = Path("/proc/self/cgroup").read_text(encoding="utf-8").strip().rpartition("::")[2]
+        probe = Path("/sys/fs/cgroup") / own.lstrip("/") / f"probe-{os.getpid()}"
+        probe.mkdir()
+        probe.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+CAPABILITIES: Mapping[str, Capability] = {
+    "linux": Capability(lambda: sys.platform == "linux", "run on Linux"),
+    "root": Capability(_is_root, "run as root"),
+    "other-user": Capability(_switches_user, "run as root with setpriv (package util-linux)"),
+    "strace": Capability(_traces_processes, "apt-get install strace, and allow ptrace"),
+    "netns": Capability(_makes_network_namespaces, "apt-get install iproute2, run as root with namespaces"),
+    "mountns": Capability(_makes_mount_namespaces, "run as root with mount namespaces"),
+    "cgroup": Capability(_makes_cgroups, "run as root with a writable cgroup tree (version 2)"),
+    "nft": Capability(_tool("nft"), "apt-get install nftables"),
+    "faketime": Capability(_tool("faketime"), "apt-get install faketime"),
+    "chromium": Capability(_tool("chromium"), "apt-get install chromium"),
+    "git": Capability(_tool("git"), "apt-get install git"),
+    "bash": Capability(_tool("bash"), "apt-get install bash"),
+}
+
+
+@functools.cache
+def offered(name: str) -> bool:
+    """Whether this machine offers the capability; each is probed once.
+
+    Raises KeyError for a name that is not in `CAPABILITIES`.
+    """
+    return CAPABILITIES[name].offered()
+
+
+def unmet(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of `names` that this machine does not offer, in the order given."""
+    return tuple(name for name in names if not offered(name))
