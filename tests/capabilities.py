@@ -71,8 +71,6 @@ CAPABILITIES: Mapping[str, Capability] = {
     "mountns": Capability(_makes_mount_namespaces, "run as root with mount namespaces"),
     "cgroup": Capability(_makes_cgroups, "run as root with a writable cgroup tree (version 2)"),
     "nft": Capability(_tool("nft"), "apt-get install nftables"),
-    "faketime": Capability(_tool("faketime"), "apt-get install faketime"),
-    "chromium": Capability(_tool("chromium"), "apt-get install chromium"),
     "git": Capability(_tool("git"), "apt-get install git"),
     "bash": Capability(_tool("bash"), "apt-get install bash"),
 }

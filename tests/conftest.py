@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 from capabilities import CAPABILITIES, unmet
+from hypothesis import HealthCheck, settings
 
 NOT_OFFERED = "this machine does not offer: "
 RUN_MARK = "HOLDALL_TEST_RUN"
+
+# How long an example takes says nothing about its result, and a busy machine must not fail a test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def needs_of(item: pytest.Item) -> tuple[str, ...]:
@@ -43,8 +48,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List every test that was not run, and what would let it run."""
     not_run: list[str] = []
     for report in terminalreporter.getreports("skipped"):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        not_run.append(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}")
+        match report.longrepr:
+            case (_, _, str(reason)):
+                not_run.append(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}")
+            case other:
+                not_run.append(f"{report.nodeid}: {other}")
     if not_run:
         terminalreporter.section(f"not run: {len(not_run)}")
         for line in sorted(not_run):
