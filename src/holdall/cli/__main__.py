@@ -1,0 +1,5 @@
+"""`python -m holdall.cli`."""
+
+from holdall.cli import main
+
+main()

@@ -1,0 +1,183 @@
+"""`holdall demo`: a small lab in one process. Everything in it is real: node, socket, leases, a silent holder."""
+
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import holdall
+from holdall.client.conversation import Conversation
+from holdall.model import frames
+from holdall.model.names import short_id
+from holdall.model.spec import parse_needs
+from holdall.node.service import ServiceThread
+
+ROUND_SECONDS = 20.0
+TTL_SECONDS = 3
+CONFIG = """
+[node]
+name = "demo-lab"
+listen = ""
+state = "{state}"
+[defaults]
+ttl = "3s"
+[[pool]]
+name = "board"
+units = ["board-1", "board-2"]
+[[pool]]
+name = "psu"
+units = ["psu-1", "psu-2", "psu-3"]
+[[pool]]
+name = "scope"
+units = ["scope-1"]
+"""
+AGENTS: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("ana", ("board:1", "psu:1"), 0.7),
+    ("ben", ("board:1", "scope:1"), 0.9),
+    ("chi", ("psu:2",), 0.6),
+    ("dov", ("board:2", "psu:1", "scope:1"), 0.8),
+    ("eva", ("scope:1", "psu:1"), 0.5),
+    ("fay", ("board:1",), 1.1),
+)
+
+
+class Story:
+    """Lines on the terminal, each with its time since the start, from many threads."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._lock = threading.Lock()
+        self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def tell(self, who: str, text: str, colour: int = 0) -> None:
+        """One line; `colour` is an ANSI colour, used on a terminal only."""
+        line = f"{time.monotonic() - self._start:6.2f} s  {who:<6} {text}"
+        if self._colour and colour:
+            line = f"\x1b[{colour}m{line}\x1b[0m"
+        with self._lock:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+class Lab:
+    """A node in a thread, with a state folder of its own that goes with it."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="holdall-demo-"))
+        config = self._folder / "holdall.toml"
+        config.write_text(CONFIG.format(state=self._folder / "state"), encoding="utf-8")
+        self._service = ServiceThread(config, new=True)
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self.url = f"unix://{self._service.start()}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._service.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def run_demo() -> int:
+    """Play it: 6 agents contend; one falls silent while it holds; its units come back after its ttl."""
+    story = Story()
+    story.tell(
+        "lab", "3 pools: board (2 units), psu (3), scope (1). 6 agents want several at once, all or none."
+    )
+    over = threading.Event()
+    with Lab() as lab:
+        agents = [
+            threading.Thread(target=_agent, args=(lab.url, name, needs, hold, story, over), daemon=True)
+            for name, needs, hold in AGENTS
+        ]
+        for agent in agents:
+            agent.start()
+        _silent_holder(lab.url, story)
+        over.wait(ROUND_SECONDS / 4)
+        over.set()
+        for agent in agents:
+            agent.join(timeout=10)
+        _closing_words(lab.url, story)
+    sys.stdout.write(
+        "\nnext      holdall init && holdall serve       your own pools\n"
+        "          holdall run --need core:1 -- true   a command that holds a unit\n"
+        "          holdall who                         who holds what\n"
+    )
+    return 0
+
+
+def _agent(
+    url: str, name: str, needs: tuple[str, ...], hold: float, story: Story, over: threading.Event
+) -> None:
+    with holdall.sync.connect(url, agent=name) as hub:
+        for round_number in itertools.count(1):
+            if over.is_set():
+                return
+            asked = time.monotonic()
+            with hub.lease(*needs, reason=f"round {round_number}") as lease:
+                story.tell(name, f"holds {_units(lease)} after {time.monotonic() - asked:.2f} s", 32)
+                over.wait(hold)
+
+
+def _silent_holder(url: str, story: Story) -> None:
+    """A seventh party takes the scope and falls silent, as a cut-off host does: no renewal, no closed socket."""
+    with Conversation(url.removeprefix("unix://"), agent="gus") as gus:
+        claim = frames.Claim(
+            n=gus.number(),
+            needs=parse_needs(["scope:1"]),
+            ttl_ms=TTL_SECONDS * 1000,
+            reason="will fall silent",
+        )
+        granted = next(answer for answer in gus.answers(claim) if isinstance(answer, frames.Granted))
+        units = " · ".join(f"{unit.name} fence {unit.fence}" for unit in granted.lease.units)
+        story.tell("gus", f"holds {units}, and is now cut off: no word comes from it any more", 31)
+        cut = time.monotonic()
+        story.tell(
+            "lab", f"its lease is not renewed: it ends {TTL_SECONDS} s (and 2 %) after its last word", 33
+        )
+        _wait_until(lambda: granted.lease.lease not in _holders(url), seconds=ROUND_SECONDS)
+        lease = short_id(granted.lease.lease)
+        story.tell("lab", f"gus's lease {lease} ended {time.monotonic() - cut:.2f} s after the cut", 33)
+
+
+def _closing_words(url: str, story: Story) -> None:
+    with holdall.sync.connect(url, agent="lab") as hub:
+        rows = hub.log()
+        for row in rows:
+            if row.kind in {"expired", "lost"}:
+                story.tell("log", f"{row.kind}: {row.holder}: {row.text}", 33)
+        after = [row for row in rows if any("scope/" in unit for unit in row.units) and row.kind == "granted"]
+        story.tell(
+            "log", f"the scope was granted {len(after)} times, its fence grew each time: {_fences(after)}"
+        )
+        free = {row.pool: f"{row.free}/{row.total}" for row in hub.pools()}
+        story.tell("lab", f"all is free again: {free}")
+
+
+def _fences(rows: list[frames.LogRow]) -> str:
+    fences = [unit.partition("#")[2] for row in rows for unit in row.units if "scope/" in unit]
+    return " < ".join(fences[:12]) + (" < …" if len(fences) > 12 else "")
+
+
+def _holders(url: str) -> set[str]:
+    with holdall.sync.connect(url, agent="lab") as hub:
+        return {lease.lease for lease in hub.who()}
+
+
+def _units(lease: "holdall.sync.Lease") -> str:
+    return " · ".join(f"{unit.name} fence {unit.fence}" for units in lease.units.values() for unit in units)
+
+
+def _wait_until(condition: Callable[[], bool], *, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)

@@ -1,0 +1,135 @@
+"""`holdall doctor`: what could keep a node from working, each with the next step."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from holdall.cli.options import converse
+from holdall.model import frames
+from holdall.model.durations import show_duration
+from holdall.model.errors import HoldallError
+
+DISK_BYTES_MIN = 64 << 20
+CLOCK_STEP_SECONDS_MAX = 1.0
+OLDEST_PLAUSIBLE_SECONDS = 1_764_000_000
+"""Late 2025: no host that runs this has an earlier clock, unless the clock is wrong."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing looked at."""
+
+    about: str
+    state: Literal["ok", "warning", "error"]
+    text: str
+
+
+def examine(config: Path | None, url: str) -> list[Finding]:
+    """All findings, in the order in which a person would mend them."""
+    from importlib.metadata import version
+
+    findings = [_clock(), _system()]
+    settings_finding, state = _configuration(config)
+    findings.append(settings_finding)
+    if state is not None:
+        findings += _state_folder(state)
+    findings += _node(url, version("holdall"))
+    return findings
+
+
+def _clock() -> Finding:
+    if time.time() < OLDEST_PLAUSIBLE_SECONDS:
+        return Finding(
+            "clock", "error", "the wall clock is years behind; set it (a node does not grant before)"
+        )
+    wall, boot = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    drift = abs((time.time() - wall) - (time.clock_gettime(time.CLOCK_BOOTTIME) - boot))
+    if drift > CLOCK_STEP_SECONDS_MAX:
+        return Finding(
+            "clock",
+            "warning",
+            f"the wall clock jumped by {drift:.1f} s just now; expiry is not touched by it",
+        )
+    return Finding("clock", "ok", "wall clock plausible; CLOCK_BOOTTIME counts suspension")
+
+
+def _system() -> Finding:
+    if not hasattr(os, "pidfd_open"):
+        return Finding("kernel", "warning", "no pidfd: a holder's death is noticed through /proc instead")
+    return Finding("kernel", "ok", f"Linux {os.uname().release}, pidfd")
+
+
+def _configuration(config: Path | None) -> tuple[Finding, Path | None]:
+    from holdall.node.settings import load_settings
+
+    try:
+        settings = load_settings(config)
+    except HoldallError as problem:
+        return Finding("config", "error", problem.text), None
+    pools = len(settings.pools)
+    text = f"{settings.source or 'no file: the defaults'}: node {settings.name}, {pools} pool(s)"
+    if pools == 0:
+        return Finding(
+            "config", "warning", text + ". Add a [[pool]], or let holdall init find some"
+        ), settings.state
+    return Finding("config", "ok", text), settings.state
+
+
+def _state_folder(state: Path) -> list[Finding]:
+    if not state.exists():
+        return [Finding("state", "ok", f"{state} does not exist yet; the first start makes it")]
+    findings = []
+    if os.access(state, os.W_OK | os.X_OK):
+        findings.append(Finding("state", "ok", f"{state} can be written"))
+    else:
+        findings.append(
+            Finding("state", "error", f"{state} can't be written: give it to this user, or set [node].state")
+        )
+    free = shutil.disk_usage(state).free
+    if free < DISK_BYTES_MIN:
+        findings.append(
+            Finding(
+                "disk",
+                "error",
+                f"{free >> 20} MiB free below {state}: a node that can't write does not grant",
+            )
+        )
+    else:
+        findings.append(Finding("disk", "ok", f"{free >> 30} GiB free below {state}"))
+    return findings
+
+
+def _node(url: str, version: str) -> list[Finding]:
+    try:
+        with converse(url) as node:
+            row = node.listing(frames.Ask(n=node.number(), what="node")).nodes[0]
+    except HoldallError as problem:
+        return [Finding("node", "warning", problem.text)]
+    findings = []
+    if row.state == "quarantine":
+        text = f"{row.node} is in quarantine after a restart: it grants in {show_duration(row.quarantine_ms)}"
+        findings.append(
+            Finding("node", "warning", text + "; --new ends it where no lease of this host can be alive")
+        )
+    elif row.state == "draining":
+        findings.append(
+            Finding("node", "warning", f"{row.node} is draining. Grant again: holdall drain --end")
+        )
+    else:
+        findings.append(
+            Finding("node", "ok", f"{row.node} (pid {row.pid}) serves {row.units} units in {row.pools} pools")
+        )
+    if row.version != version:
+        findings.append(
+            Finding(
+                "version",
+                "warning",
+                f"the node runs {row.version}, this command is {version}: restart the node",
+            )
+        )
+    else:
+        findings.append(Finding("version", "ok", version))
+    return findings

@@ -1,0 +1,201 @@
+"""Commands that hold or end something: lease, renew, release, cancel, kick, drain, clear."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from holdall.cli.completion import complete_claim, complete_lease, complete_need
+from holdall.cli.needs import read_needs
+from holdall.cli.options import Json, Url, converse, own_key
+from holdall.cli.tables import clock_time, plain, print_json
+from holdall.cli.why import why_lines
+from holdall.client.conversation import Conversation
+from holdall.model import frames
+from holdall.model.durations import finite_duration, parse_duration, show_duration
+from holdall.model.errors import Unreachable
+from holdall.model.names import short_id
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog="Examples: holdall lease --need gpu:1 --for 1h · holdall lease --need board --or bench --for 20m --wait 5m"
+)
+def lease(
+    need: Annotated[
+        list[str],
+        typer.Option(
+            "--need",
+            metavar="SPEC",
+            help="What is needed; more than once for more.",
+            autocompletion=complete_need,
+        ),
+    ],
+    for_: Annotated[str, typer.Option("--for", help="Hard end, counted from the grant.")],
+    wait: Annotated[str, typer.Option(help="How long to wait, e.g. 10m; inf for no limit.")] = "inf",
+    now: Annotated[bool, typer.Option("--now", help="Only if free now, without waiting.")] = False,
+    ttl: Annotated[str, typer.Option(help="Life without renewal; the node renews.")] = "30s",
+    reason: Annotated[str, typer.Option(help="Shown to those who wait.")] = "",
+    allow_future: Annotated[
+        bool, typer.Option("--allow-future", help="Wait for units that do not exist yet.")
+    ] = False,
+    or_: Annotated[
+        list[str] | None, typer.Option("--or", metavar="SPEC", help="Alternative to the --need before it.")
+    ] = None,
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """A lease that no process holds: prints its key; the node renews it until the hard end."""
+    del or_  # folded into --need before the options are read
+    needs = read_needs(need)
+    claim = frames.Claim(
+        n=0,
+        needs=needs,
+        wait_ms=parse_duration(wait, what="--wait"),
+        now=now,
+        ttl_ms=finite_duration(ttl, what="--ttl"),
+        for_ms=finite_duration(for_, what="--for"),
+        reason=reason,
+        allow_future=allow_future,
+        detached=True,
+        under=os.environ.get("HOLDALL_LEASE", ""),
+    )
+    with converse(url) as node:
+        granted = _until_granted(node, claim)
+    if json:
+        print_json("lease", granted.lease, key=granted.key)
+        return
+    units = " · ".join(f"{unit.name} fence {unit.fence}" for unit in granted.lease.units)
+    until = clock_time(granted.lease.until_ms) if granted.lease.until_ms is not None else "no end"
+    sys.stderr.write(f"granted   lease {short_id(granted.lease.lease)}  {units}   until {until}\n")
+    sys.stderr.write("          end it with: holdall release KEY\n")
+    sys.stdout.write(granted.key + "\n")
+
+
+def _until_granted(node: Conversation, claim: frames.Claim) -> frames.Granted:
+    import msgspec
+
+    claim = msgspec.structs.replace(claim, n=node.number())
+    told = False
+    for answer in node.answers(claim, patient=True):
+        if isinstance(answer, frames.Granted):
+            return answer
+        if isinstance(answer, frames.Queued) and not told:
+            told = True
+            for line in why_lines(answer.why):
+                sys.stderr.write(line + "\n")
+    raise Unreachable("the node ended the conversation before it granted", definite=False)
+
+
+@app.command(epilog="Examples: holdall renew KEY --for 30m · holdall renew --for 1h (inside `holdall run`)")
+def renew(
+    for_: Annotated[
+        str, typer.Option("--for", help="New hard end, counted from now, up to the pool's max_for.")
+    ],
+    key: Annotated[str, typer.Argument(help="Key of the lease; default: HOLDALL_LEASE.")] = "",
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """A later hard end for a lease."""
+    for_ms = finite_duration(for_, what="--for")
+    with converse(url) as node:
+        answer = node.ask(frames.Extend(n=node.number(), key=own_key(key), for_ms=for_ms))
+    if not isinstance(answer, frames.Granted):
+        raise Unreachable("unexpected answer to renew", definite=False)
+    if json:
+        print_json("lease", answer.lease)
+        return
+    until = clock_time(answer.lease.until_ms) if answer.lease.until_ms is not None else "no end"
+    sys.stderr.write(f"lease {short_id(answer.lease.lease)} now ends {until}\n")
+
+
+@app.command(epilog="Examples: holdall release KEY · holdall release KEY --wait")
+def release(
+    key: Annotated[str, typer.Argument(help="Key or printed id of the lease; default: HOLDALL_LEASE.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Return when the units are free.")] = False,
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """Give a lease back. More than once does no harm."""
+    with converse(url) as node:
+        _tell(node.ask(frames.Release(n=node.number(), key=own_key(key), wait=wait), patient=wait), json=json)
+
+
+@app.command(epilog="Example: holdall cancel 7K4M-R9")
+def cancel(
+    claim: Annotated[
+        str,
+        typer.Argument(help="A waiting claim, as `holdall queue` shows it.", autocompletion=complete_claim),
+    ],
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """End a waiting claim."""
+    with converse(url) as node:
+        _tell(node.ask(frames.Cancel(n=node.number(), claim=claim)), json=json)
+
+
+@app.command(
+    epilog='Examples: holdall kick 7K4M-Q2 --reason "board is needed" · holdall kick 7K4M-Q2 --reason "host is dead" --unsafe'
+)
+def kick(
+    lease: Annotated[
+        str, typer.Argument(help="The lease, as `holdall who` shows it.", autocompletion=complete_lease)
+    ],
+    reason: Annotated[str, typer.Option(help="Shown to the holder and in the log.")],
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Don't wait for the holder: free the units now; only guards that check fences are protected.",
+        ),
+    ] = False,
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """Take a lease away: its holder stops and confirms, or it expires. Always logged."""
+    with converse(url) as node:
+        _tell(
+            node.ask(frames.Kick(n=node.number(), lease=lease, reason=reason, unsafe=unsafe), patient=True),
+            json=json,
+        )
+
+
+@app.command(epilog="Examples: holdall drain · holdall drain --end")
+def drain(
+    node_name: Annotated[str, typer.Argument(metavar="[NODE]", help="Default: the node that answers.")] = "",
+    end: Annotated[bool, typer.Option("--end", help="Grant again.")] = False,
+    url: Url = "",
+) -> None:
+    """No new grants on this node: leases go on, waiting claims keep their place."""
+    with converse(url) as node:
+        if node_name and node_name != node.welcome.node:
+            raise Unreachable(f"{node_name} is not the node that answers ({node.welcome.node}). Use --url.")
+        answer = node.ask(frames.Drain(n=node.number(), on=not end))
+    if isinstance(answer, frames.Drained):
+        sys.stderr.write(plain(answer.text) + "\n")
+
+
+@app.command(epilog="Example: holdall clear psu/psu-2")
+def clear(
+    unit: Annotated[str, typer.Argument(help="POOL/UNIT, as `holdall pools` shows it.")], url: Url = ""
+) -> None:
+    """Put a unit back into its pool after you have looked at it (it was in quarantine)."""
+    with converse(url) as node:
+        answer = node.ask(frames.Clear(n=node.number(), unit=unit))
+    if isinstance(answer, frames.Drained):
+        sys.stderr.write(plain(answer.text) + "\n")
+
+
+def _tell(answer: frames.FromNode, *, json: bool) -> None:
+    if not isinstance(answer, frames.Released):
+        raise Unreachable(
+            "unexpected answer from the node; do client and node have one version?", definite=False
+        )
+    if json:
+        print_json("released", answer)
+        return
+    free = "" if answer.free_by_ms == 0 else f"; its units are free within {show_duration(answer.free_by_ms)}"
+    sys.stderr.write(f"{short_id(answer.lease)} {plain(answer.what)}{free}\n")

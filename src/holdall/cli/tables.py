@@ -1,0 +1,62 @@
+"""How listings look: tables for people on a terminal, plain columns in a pipe, JSON on request."""
+
+import datetime as dt
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from holdall.model.durations import show_duration
+
+
+def print_json(name: str, rows: object, **more: object) -> None:
+    """One JSON document on stdout: `{"v": 1, NAME: rows}`."""
+    document = {"v": 1, name: msgspec.to_builtins(rows), **more}
+    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    """A table on stdout; `empty` (on stderr) when there is nothing to list."""
+    if not rows:
+        sys.stderr.write(empty + "\n")
+        return
+    if not sys.stdout.isatty():
+        _print_columns(headings, rows)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def _print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    lines = [list(headings), *(list(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headings))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+def plain(text: str) -> str:
+    """`text` without control characters: what others wrote can't move the cursor of who reads it."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def clock_time(wall_ms: int) -> str:
+    """Local time of day; with the date when it is not today."""
+    moment = dt.datetime.fromtimestamp(wall_ms / 1000).astimezone()
+    today = dt.datetime.now().astimezone().date()
+    return moment.strftime("%H:%M:%S" if moment.date() == today else "%Y-%m-%d %H:%M:%S")
+
+
+def ago(wall_ms: int) -> str:
+    """How long ago that was."""
+    return show_duration(max(0, time.time() * 1000 - wall_ms))

@@ -1,0 +1,142 @@
+"""One question after the other to a node, over a blocking socket: what listings and one-shot commands need.
+
+Leases that must be kept alive belong to the session of `holdall.client`, not here.
+"""
+
+import contextlib
+import itertools
+import os
+import socket
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from holdall.model import frames
+from holdall.model.errors import BY_CODE, HoldallError, Unreachable
+
+ANSWER_SECONDS_MAX = 30.0
+"""A node that is silent for so long is not there."""
+
+
+class Conversation:
+    """A connection to the node at a socket path; use it as a context manager.
+
+    Raises Unreachable when nobody listens there, when the node ends in the middle, or is silent for 30 s.
+    """
+
+    def __init__(self, path: str, *, agent: str = "") -> None:
+        self.path = path
+        self._numbers = itertools.count(1)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(ANSWER_SECONDS_MAX)
+        try:
+            self._socket.connect(path)
+            self._write(frames.Hello(v=frames.VERSION, role="cli", agent=agent, pid=os.getpid()))
+            answer = self._read()
+        except BaseException as problem:
+            self._socket.close()
+            if isinstance(problem, (OSError, ValueError)) and not isinstance(problem, HoldallError):
+                raise Unreachable(
+                    f"no node answers at {path} ({problem}). Start one: holdall serve"
+                ) from problem
+            raise
+        if isinstance(answer, frames.Denied):
+            self._socket.close()
+            raise error_of(answer)
+        if not isinstance(answer, frames.Welcome):
+            self._socket.close()
+            raise Unreachable(f"{path} is not the socket of a holdall node. Start one: holdall serve")
+        self.welcome = answer
+
+    def number(self) -> int:
+        """A fresh request number."""
+        return next(self._numbers)
+
+    def answers(self, request: frames.ToNode, *, patient: bool = False) -> Iterator[frames.FromNode]:
+        """Send `request` and give its answers as they come; the caller knows which one is the last.
+
+        A Denied is raised as its error. `patient`: wait without limit between answers.
+        """
+        self._socket.settimeout(None if patient else ANSWER_SECONDS_MAX)
+        self._write(request)
+        number = getattr(request, "n", None)
+        while True:
+            answer = self._read()
+            if getattr(answer, "n", None) != number:
+                continue  # a notice, e.g. Lost, that this caller did not ask for
+            if isinstance(answer, frames.Denied):
+                raise error_of(answer)
+            yield answer
+
+    def ask(self, request: frames.ToNode, *, patient: bool = False) -> frames.FromNode:
+        """The first answer."""
+        return next(self.answers(request, patient=patient))
+
+    def listing(self, request: frames.Ask) -> frames.Listing:
+        """The whole listing, its parts joined."""
+        whole = frames.Listing(n=request.n)
+        for part in self.answers(request):
+            if not isinstance(part, frames.Listing):
+                raise Unreachable(
+                    f"{self.path} gave an unexpected answer; do client and node have one version?"
+                )
+            whole = msgspec.structs.replace(
+                whole,
+                pools=whole.pools + part.pools,
+                leases=whole.leases + part.leases,
+                waits=whole.waits + part.waits,
+                log=whole.log + part.log,
+                nodes=whole.nodes + part.nodes,
+            )
+            if not part.more:
+                break
+        return whole
+
+    def close(self) -> None:
+        """End the connection; what its session holds ends with it."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, frame: frames.ToNode) -> None:
+        try:
+            self._socket.sendall(frames.pack(frame))
+        except OSError as problem:
+            raise self._broken(problem) from problem
+
+    def _read(self) -> frames.FromNode:
+        try:
+            size = int.from_bytes(self._exactly(frames.LENGTH_BYTES), "big")
+            return frames.read_answer(self._exactly(size))
+        except (OSError, msgspec.DecodeError) as problem:
+            raise self._broken(problem) from problem
+
+    def _exactly(self, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size:
+            part = self._socket.recv(min(size, 1 << 16))
+            if not part:
+                raise OSError("it closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _broken(self, problem: Exception) -> Unreachable:
+        return Unreachable(
+            f"the node at {self.path} does not answer ({problem}). Look: holdall doctor", definite=False
+        )
+
+
+def error_of(denied: frames.Denied) -> HoldallError:
+    """The exception for a node's refusal."""
+    kind = BY_CODE.get(denied.code, HoldallError)
+    return kind(denied.text, why=denied.why, definite=denied.definite)
