@@ -4,7 +4,7 @@ Both sides are plain calls within a turn; effects are appended to the turn's lis
 are one transaction. Source: vocabulary of the protocols, section 1.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol, TypeAlias
 
 from holdall.machine.contract import Effect
@@ -34,11 +34,23 @@ class Book(Protocol):
         """The whole claim is granted: from booked to active. Idempotent."""
         ...
 
-    def give_back(self, claim: ClaimId, attempt: int, keep: Mapping[str, int], out: Effects) -> None:
+    def give_back(
+        self,
+        claim: ClaimId,
+        attempt: int,
+        keep: Mapping[str, int],
+        out: Effects,
+        named: Collection[UnitGrant] = (),
+    ) -> None:
         """Keep `keep` units of each pool and free the rest (all with an empty mapping).
 
+        `named` says which units stay, where the holder chose; those of them that the claim has are kept first.
         Call it before evaluating again: a unit that can't be given again at once lowers `capacity` in this turn.
         """
+        ...
+
+    def extend(self, claim: ClaimId, attempt: int, for_ms: int, out: Effects) -> bool:
+        """A new hard end, counted whole from the grant. False: a pool allows no end that late. Idempotent."""
         ...
 
     def units(self, claim: ClaimId, attempt: int) -> tuple[UnitGrant, ...]:
@@ -53,6 +65,6 @@ class PoolGuard(Protocol):
         """Units have left or come back, or the quarantine is over: evaluate again."""
         ...
 
-    def departed(self, claim: ClaimId, out: Effects) -> None:
-        """The claim's lease is over: remove it here, bury it, evaluate again."""
+    def departed(self, claim: ClaimId, out: Effects, reason: str = "expired") -> None:
+        """The claim's lease is over: remove it here, bury it, tell its claimant, evaluate again."""
         ...

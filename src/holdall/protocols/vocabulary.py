@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 
-class ClaimId(msgspec.Struct, frozen=True, order=True):
+class ClaimId(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """Names a claim for ever: node that claims, its process start, a counter. Never reused."""
 
     node: str
@@ -19,7 +19,7 @@ class ClaimId(msgspec.Struct, frozen=True, order=True):
         return f"{self.node}.{self.incarnation}.{self.counter}"
 
 
-class Stamp(msgspec.Struct, frozen=True, order=True):
+class Stamp(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """The age of a claim; smaller is older. The claim and attempt make the order total."""
 
     clock: int
@@ -35,7 +35,7 @@ ALL = -1
 """In place of a number of units: as many as the pool's capacity is when the claim is served, at least one."""
 
 
-class Visit(msgspec.Struct, frozen=True, order=True):
+class Visit(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """One node's part of a need: 1 to 4 alternative vectors in order of preference, and the manager's epoch."""
 
     node: str
@@ -43,7 +43,7 @@ class Visit(msgspec.Struct, frozen=True, order=True):
     epoch: int = 0
 
 
-class UnitGrant(msgspec.Struct, frozen=True, order=True):
+class UnitGrant(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """One unit that a claim has: where, which, and the fence that only grows."""
 
     node: str
@@ -52,7 +52,7 @@ class UnitGrant(msgspec.Struct, frozen=True, order=True):
     fence: int
 
 
-class Terms(msgspec.Struct, frozen=True, order=True):
+class Terms(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """What a lease is asked for: life without renewal, hard end (None: no end), and who asks (for limits)."""
 
     ttl_ms: int = 30_000
@@ -86,6 +86,8 @@ class Shrink(msgspec.Struct, frozen=True, tag="shrink"):
 
     claim: ClaimId
     keep: tuple[tuple[str, Vector], ...]
+    units: tuple[UnitGrant, ...] = ()
+    """Which units stay, where the holder says so (then `keep` counts them); empty: the first ones of each pool."""
 
 
 class Exchange(msgspec.Struct, frozen=True, tag="exchange"):
@@ -95,6 +97,8 @@ class Exchange(msgspec.Struct, frozen=True, tag="exchange"):
     companion: ClaimId
     add: tuple[Visit, ...]
     drop: tuple[tuple[str, Vector], ...]
+    drop_units: tuple[UnitGrant, ...] = ()
+    """Which units go, where the holder says so (then `drop` counts them); empty: the last ones of each pool."""
 
 
 class Extend(msgspec.Struct, frozen=True, tag="extend"):
@@ -104,7 +108,17 @@ class Extend(msgspec.Struct, frozen=True, tag="extend"):
     for_ms: int
 
 
-ToClaimant: TypeAlias = Acquire | Release | Shrink | Exchange | Extend
+class LeaseLost(msgspec.Struct, frozen=True, tag="lease_lost"):
+    """A lease of the claim is over or its deadline is near: stop, and end the claim as a whole (`Gone`).
+
+    A claim that still waits goes on as another attempt with its age.
+    """
+
+    claim: ClaimId
+    reason: str
+
+
+ToClaimant: TypeAlias = Acquire | Release | Shrink | Exchange | Extend | LeaseLost
 
 # Claimant -> agent
 
@@ -115,6 +129,8 @@ class Granted(msgspec.Struct, frozen=True, tag="granted"):
     claim: ClaimId
     attempt: int
     units: tuple[UnitGrant, ...]
+    stamp: Stamp | None = None
+    """The claim's age, to come again with (`Acquire.stamp`); None after a claim without waiting."""
 
 
 class NotNow(msgspec.Struct, frozen=True, tag="not_now"):
@@ -151,6 +167,13 @@ class Extended(msgspec.Struct, frozen=True, tag="extended"):
     for_ms: int
 
 
+class ExtendRefused(msgspec.Struct, frozen=True, tag="extend_refused"):
+    """A node of the claim allows no end that late; there the old one counts."""
+
+    claim: ClaimId
+    for_ms: int
+
+
 class Gone(msgspec.Struct, frozen=True, tag="gone"):
     """The claim as a whole is over: expired, restarted, revoked or refused. The pools have been told."""
 
@@ -164,4 +187,6 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     claim: ClaimId
 
 
-FromClaimant: TypeAlias = Granted | NotNow | Retrying | Exchanged | ExchangeRefused | Extended | Gone | Ended
+FromClaimant: TypeAlias = (
+    Granted | NotNow | Retrying | Exchanged | ExchangeRefused | Extended | ExtendRefused | Gone | Ended
+)
