@@ -43,7 +43,7 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 class PoolSettings(msgspec.Struct, frozen=True):
-    """One `[[pool]]`; durations in milliseconds. The `*_limit_ms` bound the commands they are named after."""
+    """One `[[pool]]`; durations in milliseconds."""
 
     name: str
     units: tuple[str, ...]
@@ -54,9 +54,8 @@ class PoolSettings(msgspec.Struct, frozen=True):
     on_grant: str = ""
     on_release: str = ""
     check: str = ""
-    on_grant_limit_ms: int = 60_000
-    on_release_limit_ms: int = 60_000
-    check_limit_ms: int = 60_000
+    hook_limit_ms: int = 60_000
+    """How long each of the three commands may take; it is killed and has failed then."""
 
 
 class Settings(msgspec.Struct, frozen=True):
