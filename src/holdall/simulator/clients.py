@@ -1,0 +1,200 @@
+"""The clients of a run: each thinks, claims, holds and gives back, for ever, and believes only what it was told."""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from holdall.machine.contract import Message
+from holdall.protocols.vocabulary import (
+    Acquire,
+    ClaimId,
+    Gone,
+    Granted,
+    NotNow,
+    Release,
+    Terms,
+    UnitGrant,
+)
+from holdall.simulator.figures import Meter
+from holdall.simulator.judge import Judge
+from holdall.simulator.setup import DELAY_MS, Setup
+from holdall.simulator.workload import Client, Wish
+
+
+class Phase(IntEnum):
+    """Where a client is in its loop."""
+
+    THINKING = 0
+    WAITING = 1
+    HOLDING = 2
+    STOPPED = 3
+    """The run is over for it."""
+
+
+class Action(IntEnum):
+    """What a client does when its time comes."""
+
+    CLAIM = 0
+    GIVE_BACK = 1
+    GIVE_UP = 2
+
+
+class Seat:
+    """One client, and the host from which it claims now."""
+
+    __slots__ = (
+        "claim", "client", "counter", "host", "number", "phase", "pools", "replaced", "units", "wanted", "wish",
+    )  # fmt: skip
+
+    def __init__(self, client: Client, host: str) -> None:
+        self.client = client
+        self.number = client.number
+        self.host = host
+        self.counter = 0
+        self.replaced = 0
+        self.phase = Phase.THINKING
+        self.wish: Wish = client.next()
+        self.claim: ClaimId | None = None
+        self.units: tuple[UnitGrant, ...] = ()
+        self.wanted: dict[tuple[str, str], int] = {}
+        self.pools = 0
+
+
+class Driver:
+    """What a client asks of the run: an alarm after so many ms, and a command to its claimant."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        alarm: Callable[[Seat, Action, ClaimId | None, float], None],
+        command: Callable[[str, Message], None],
+    ) -> None:
+        self.now = now
+        self.alarm = alarm
+        self.command = command
+
+
+class Seats:
+    """All clients of a run."""
+
+    def __init__(self, setup: Setup, driver: Driver, meter: Meter, judge: Judge) -> None:
+        self._setup = setup
+        self._driver = driver
+        self._meter = meter
+        self._judge = judge
+        self._end_ms = setup.duration * DELAY_MS
+        self._terms = Terms(ttl_ms=setup.ttl_ms)
+        workload = setup.workload
+        self._bit = {
+            (workload.node_name(workload.node_of(pool)), workload.pool_name(pool)): 1 << pool
+            for pool in range(workload.pools)
+        }
+        self.seats = [
+            Seat(Client(workload, number, setup.seed), f"c{number:04d}")
+            for number in range(workload.client_count)
+        ]
+        self.by_host = {seat.host: seat for seat in self.seats}
+
+    def begin(self) -> None:
+        """Everybody thinks first."""
+        for seat in self.seats:
+            self._think(seat)
+
+    def act(self, seat: Seat, action: Action, claim: ClaimId | None) -> None:
+        """The client's time has come; an alarm of an earlier claim has no effect."""
+        if claim != seat.claim:
+            return
+        match action:
+            case Action.CLAIM:
+                self._ask(seat)
+            case Action.GIVE_BACK if seat.phase is Phase.HOLDING:
+                self._give_back(seat)
+            case Action.GIVE_UP if seat.phase is Phase.WAITING and claim is not None:
+                self._meter.ended(seat.number, "cancelled")
+                self._over(seat)
+                self._driver.command(seat.host, Release(claim))
+            case _:
+                pass
+
+    def told(self, host: str, message: Message) -> bool:
+        """The claimant says something to its client; True when units were granted to it just now."""
+        seat = self.by_host.get(host)
+        if seat is None or seat.claim is None or getattr(message, "claim", None) != seat.claim:
+            return False
+        match message:
+            case Granted(_, _, units):
+                return self._granted(seat, units)
+            case NotNow() if seat.phase is Phase.WAITING:
+                self._meter.ended(seat.number, "not_now")
+                self._over(seat)
+            case Gone():
+                self._meter.ended(seat.number, "lost" if seat.phase is Phase.HOLDING else "given_up")
+                self._judge.stopped(seat.number, seat.units)
+                self._over(seat)
+            case _:
+                pass
+        return False
+
+    def replace(self, seat: Seat) -> str:
+        """The client's host has fallen silent for ever: nobody uses its units, and it claims from a new host."""
+        if seat.phase is Phase.WAITING:
+            self._meter.ended(seat.number, "given_up")
+        self._judge.stopped(seat.number, seat.units)
+        del self.by_host[seat.host]
+        seat.replaced += 1
+        seat.host = f"c{seat.number:04d}-{seat.replaced}"
+        seat.counter = 0
+        self.by_host[seat.host] = seat
+        self._over(seat)
+        return seat.host
+
+    def waiting(self) -> list[int]:
+        """Clients that have claimed and have no answer."""
+        return [seat.number for seat in self.seats if seat.phase is Phase.WAITING]
+
+    def _think(self, seat: Seat) -> None:
+        pause = seat.wish.think * DELAY_MS
+        if self._driver.now() + pause > self._end_ms:
+            seat.phase = Phase.STOPPED
+        else:
+            seat.phase = Phase.THINKING
+            self._driver.alarm(seat, Action.CLAIM, None, pause)
+
+    def _over(self, seat: Seat) -> None:
+        seat.claim = None
+        seat.units = ()
+        seat.wish = seat.client.next()
+        self._think(seat)
+
+    def _ask(self, seat: Seat) -> None:
+        wish = seat.wish
+        seat.counter += 1
+        seat.claim = ClaimId(seat.host, 1, seat.counter)
+        seat.phase = Phase.WAITING
+        seat.wanted = {
+            (visit.node, pool): units for visit in wish.need for pool, units in visit.alternatives[0]
+        }
+        seat.pools = sum(self._bit[pool] for pool in seat.wanted)
+        self._meter.asked(seat.number, self._driver.now() / DELAY_MS, seat.pools)
+        if wish.patience is not None:
+            self._driver.alarm(seat, Action.GIVE_UP, seat.claim, wish.patience * DELAY_MS)
+        self._driver.command(seat.host, Acquire(seat.claim, wish.need, wish.wait, self._terms))
+
+    def _granted(self, seat: Seat, units: tuple[UnitGrant, ...]) -> bool:
+        if seat.phase is Phase.HOLDING and seat.units == units:
+            return False  # told again after a restart of its host
+        if seat.phase is not Phase.WAITING:
+            self._judge.property(seat.host, [f"one grant: {seat.claim} was granted other units later"])
+            return False
+        seat.phase = Phase.HOLDING
+        seat.units = units
+        self._judge.granted(seat.number, units, seat.wanted)
+        self._meter.granted(seat.number, self._driver.now() / DELAY_MS)
+        self._driver.alarm(seat, Action.GIVE_BACK, seat.claim, seat.wish.hold * DELAY_MS)
+        return True
+
+    def _give_back(self, seat: Seat) -> None:
+        claim = seat.claim
+        if claim is not None:
+            self._judge.stopped(seat.number, seat.units)
+            self._over(seat)
+            self._driver.command(seat.host, Release(claim))

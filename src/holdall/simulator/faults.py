@@ -1,0 +1,92 @@
+"""Which faults strike a run, and when: everything drawn from the seed before the run begins."""
+
+import random
+from typing import Literal, TypeAlias
+
+import msgspec
+
+FaultKind: TypeAlias = Literal["crash", "restart", "reboot", "unsynced", "wipe", "pause"]
+
+KINDS: tuple[FaultKind, ...] = ("crash", "restart", "reboot", "unsynced", "wipe", "pause")
+"""Faults of a whole host, in the order in which they are drawn."""
+
+
+class Faults(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of blows to hosts during a run, and shares of messages and holders that are struck."""
+
+    crash: int = 0
+    """A host dies within a turn, after its save and before some of its sends, and comes up with its records."""
+    restart: int = 0
+    """A host dies between two turns and comes up with its records."""
+    reboot: int = 0
+    """A node with pools comes up under another kernel boot; its journal is complete."""
+    unsynced: int = 0
+    """As reboot, but the journal lacks its last turns."""
+    wipe: int = 0
+    """A node with pools comes up with nothing kept."""
+    pause: int = 0
+    """A claimant's host stands still for up to two leases; then it goes on where it was."""
+    loss: float = 0.0
+    """Share of messages that never arrive."""
+    duplicate: float = 0.0
+    """Share of messages that arrive twice, each with a delay of its own."""
+    departure: float = 0.0
+    """Share of grants whose holder's host falls silent for ever, so that the lease runs out."""
+
+    def __post_init__(self) -> None:
+        for name in ("loss", "duplicate", "departure"):
+            if not 0 <= getattr(self, name) <= 0.5:
+                raise ValueError(f"fault {name} is a share of 0 to 0.5, e.g. {name}=0.02")
+        for name in KINDS:
+            if not 0 <= getattr(self, name) <= 100_000:
+                raise ValueError(f"fault {name} is a number of blows, e.g. {name}=3")
+
+    def any(self) -> bool:
+        """Whether this run has faults at all."""
+        return self != Faults()
+
+
+class Strike(msgspec.Struct, frozen=True):
+    """One blow: when, of which kind, who, and for how long. Times in mean message delays."""
+
+    at: float
+    kind: FaultKind
+    victim: float
+    """0 to 1, a place in the list of hosts that this kind can strike."""
+    down: float
+
+
+def strikes(faults: Faults, *, seed: int, duration: float) -> list[Strike]:
+    """All blows of a run, by time (in mean message delays); none after nine tenths of the duration."""
+    rng = random.Random(f"holdall faults {seed}")
+    drawn = [
+        Strike(
+            at=rng.uniform(0.05, 0.9) * duration,
+            kind=kind,
+            victim=rng.random(),
+            down=1.0 + rng.expovariate(1 / 10),
+        )
+        for kind in KINDS
+        for _ in range(getattr(faults, kind))
+    ]
+    return sorted(drawn, key=lambda strike: strike.at)
+
+
+def parse(text: str) -> Faults:
+    """`restart=3,loss=0.01` as typed on the command line. Raises ValueError with the known names."""
+    values: dict[str, float] = {}
+    known = Faults.__struct_fields__
+    for part in filter(None, text.split(",")):
+        name, sign, number = part.partition("=")
+        name = name.strip()
+        if name not in known or not sign:
+            raise ValueError(
+                f"unknown fault {part!r}; write NAME=NUMBER with NAME one of: {', '.join(known)}"
+            )
+        try:
+            values[name] = float(number)
+        except ValueError:
+            raise ValueError(f"fault {name}: {number!r} is no number") from None
+        if name in KINDS and values[name] != int(values[name]):
+            raise ValueError(f"fault {name} is a whole number of blows, e.g. {name}=3")
+    return Faults(**{name: int(value) if name in KINDS else value for name, value in values.items()})  # type: ignore[arg-type]
