@@ -88,20 +88,11 @@ class UnitTrouble(msgspec.Struct, frozen=True, tag="unit_trouble"):
     text: str
 
 
-class HardEnd(msgspec.Struct, frozen=True, tag="hard_end"):
-    """A manager to the agent of the claim: `for` (1 + rho) is over, the units have been taken back."""
-
-    claim: ClaimId
+END_REACHED = "end reached"
+"""Reason of a lease that the book ended at its hard end; `expired` is the one for silence."""
 
 
 # Agent -> manager of the same node, about units rather than order
-
-
-class GiveFirst(msgspec.Struct, frozen=True, tag="give_first"):
-    """Before a Shrink of the same turn: these units of the claim are the ones to give back."""
-
-    claim: ClaimId
-    units: tuple[UnitGrant, ...]
 
 
 class UncleanEnd(msgspec.Struct, frozen=True, tag="unclean_end"):
@@ -114,13 +105,6 @@ class RaiseFence(msgspec.Struct, frozen=True, tag="raise_fence"):
     """New fences for the claim's units at once: what guards a unit by fence refuses the holder from now on."""
 
     claim: ClaimId
-
-
-class NewHardEnd(msgspec.Struct, frozen=True, tag="new_hard_end"):
-    """`for` of the claim, counted whole from its grant, as the protocol's Extend also tells."""
-
-    claim: ClaimId
-    for_ms: int
 
 
 class DrainUnits(msgspec.Struct, frozen=True, tag="drain_units"):

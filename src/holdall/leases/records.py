@@ -1,0 +1,59 @@
+"""What a lease book keeps over a crash. Keys begin with `book/`."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdall.machine.codec import CODEC
+from holdall.protocols.vocabulary import ClaimId, Terms, UnitGrant
+
+PREFIX = "book/"
+FENCE_KEY = PREFIX + "fence"
+LEASE_PREFIX = PREFIX + "lease/"
+UNIT_PREFIX = PREFIX + "unit/"
+DRAIN_KEY = PREFIX + "drain"
+
+
+class FenceBlock(msgspec.Struct, frozen=True, tag="fence_block"):
+    """No fence above `limit` has been given."""
+
+    limit: int
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, tag="lease"):
+    """The units of one attempt of a claim. `since` are the readings of both clocks at its start, for a hard end."""
+
+    claim: ClaimId
+    attempt: int
+    units: tuple[UnitGrant, ...]
+    terms: Terms
+    active: bool = False
+    since_wall_ms: int = 0
+    since_boot_ms: int = 0
+    preparing: tuple[UnitGrant, ...] = ()
+    """Units whose on_grant command has not ended."""
+    failed: tuple[UnitGrant, ...] = ()
+    unclean: bool = False
+
+
+class UnitRecord(msgspec.Struct, frozen=True, tag="unit"):
+    """A unit that is out of service, or will be when it comes back. Units in plain service have no record.
+
+    `stage`: "on_release", "check", "cooldown" (under way), "quarantined" or "" (no reason of its own).
+    """
+
+    pool: str
+    unit: str
+    fence: int
+    stage: str = ""
+    note: str = ""
+    unclean: bool = False
+
+
+class DrainRecord(msgspec.Struct, frozen=True, tag="drain"):
+    """The node was drained by a person, which lasts until a person ends it."""
+
+
+BookRecord: TypeAlias = FenceBlock | LeaseRecord | UnitRecord | DrainRecord
+
+CODEC.register("book", BookRecord)
