@@ -1,0 +1,78 @@
+"""What others wrote is shown as text, whatever they wrote."""
+
+import io
+import sys
+
+import msgspec
+import pytest
+
+from holdall.cli.tables import plain, print_json, print_table
+from holdall.cli.why import bound_text, ordinal, why_lines
+from holdall.model.why import Blocker, NeedWhy, Why
+
+WHY = Why(
+    claim="7K4MR9" + "0" * 20,
+    holder="ci@runner-4",
+    since_ms=0,
+    position=2,
+    waiting=3,
+    ahead=1,
+    overtaken=2,
+    passes_left=7,
+    passes_bound=9,
+    needs=(NeedWhy("psu:1", free=1, total=3, state="kept aside", set_aside=1, unusable=1),),
+    blockers=(
+        Blocker("7K4MQ2" + "0" * 20, "ana@lab-1", 'soak\x1b[2J"test"', "psu", ("psu-2",), until_ms=None),
+    ),
+    blockers_more=4,
+    reason="nightly",
+)
+
+
+def test_control_characters_of_others_never_reach_the_terminal() -> None:
+    assert plain("a\x1b[31mb\nc\u202e") == "a�[31mb�c�"
+    assert not any("\x1b" in line for line in why_lines(WHY))
+
+
+def test_why_tells_place_needs_blockers_and_the_bound() -> None:
+    text = "\n".join(why_lines(WHY))
+    assert '7K4M-R9 of ci@runner-4 "nightly" waits since' in text
+    assert "2nd of 3" in text
+    assert "psu:1 kept aside (1 of 3 free, 1 set aside for older claims, 1 out of service)" in text
+    assert "ana@lab-1" in text
+    assert "(psu-2, renewing) [7K4M-Q2]" in text
+    assert "and 4 more" in text
+    assert bound_text(WHY) == (
+        "1 claim waited before you when you came; at most 9 younger ones can get ahead of you at this node; "
+        "2 did, 7 still can"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1, "1st"),
+        (2, "2nd"),
+        (3, "3rd"),
+        (4, "4th"),
+        (11, "11th"),
+        (12, "12th"),
+        (21, "21st"),
+        (113, "113th"),
+    ],
+)
+def test_places_are_counted_as_people_do(number: int, text: str) -> None:
+    assert ordinal(number) == text
+
+
+def test_a_pipe_gets_aligned_columns_and_json_has_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    print_table(("A", "LONG"), [("x" * 5, "y"), ("z", "")], empty="none")
+    assert out.getvalue() == "A      LONG\nxxxxx  y\nz\n"
+    out.truncate(0)
+    out.seek(0)
+    print_json("why", WHY)
+    document = msgspec.json.decode(out.getvalue())
+    assert document["v"] == 1
+    assert msgspec.convert(document["why"], Why) == WHY
