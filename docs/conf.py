@@ -1,0 +1,28 @@
+"""How the documentation is built: no network, and a reference of commands made from the code itself."""
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from commands_page import write_commands_page
+
+project = "holdall"
+author = "The holdall authors"
+project_copyright = "The holdall authors, Apache-2.0"
+release = installed_version("holdall")
+version = release
+
+extensions = ["myst_parser"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+nitpicky = True
+
+html_theme = "furo"
+html_title = "holdall"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+
+write_commands_page(Path(__file__).parent / "reference" / "commands.md")
