@@ -1,0 +1,1 @@
+"""How programs hold leases: the session with the node, its asyncio face and its blocking face."""

@@ -1,0 +1,149 @@
+"""The conversation of a guardian with the process that started it (the wrapper), over a pair of sockets.
+
+One msgpack value a packet (SOCK_SEQPACKET keeps them apart). The command and its environment are not in it: they are the
+guardian's own arguments and environment, so that they may hold any bytes.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdall.model.frames import ExitRecord, LeaseView
+
+# Wrapper -> guardian
+
+
+class Start(msgspec.Struct, frozen=True, tag="start"):
+    """Take the lease over, then start the command. Moments are CLOCK_BOOTTIME in milliseconds."""
+
+    key: str
+    lease: LeaseView
+    node_socket: str
+    ttl_ms: int
+    deadline_ms: int | None
+    """When the lease runs out by what the wrapper knows; None: not known (a view of an inherited lease)."""
+    hard_end_ms: int | None = None
+    grace_ms: int = 5_000
+    attach: bool = True
+    """False: the lease is somebody else's (inherited); watch it, never renew and never release it."""
+    agent: str = ""
+    wrapper_group: int = 0
+    terminal: bool = False
+    """Standard input is the controlling terminal: pass it to the command, and its stops to the wrapper."""
+    foreground: bool = False
+    """Give the terminal to the command from the beginning."""
+    ignored_signals: tuple[int, ...] = ()
+    """What the wrapper itself was started to ignore (`nohup`); the command inherits that."""
+    lease_file: str = ""
+
+
+class Pulse(msgspec.Struct, frozen=True, tag="pulse"):
+    """The wrapper lives and runs."""
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume"):
+    """After a Halted: let the command go on, with the terminal or in the background."""
+
+    foreground: bool
+
+
+class Forward(msgspec.Struct, frozen=True, tag="forward"):
+    """A signal that the wrapper got and that is meant for the command."""
+
+    signal: int
+
+
+class StopCommand(msgspec.Struct, frozen=True, tag="stop"):
+    """End the command (TERM, grace, KILL), then release."""
+
+    text: str
+
+
+ToGuardian: TypeAlias = Start | Pulse | Resume | Forward | StopCommand
+
+# Guardian -> wrapper
+
+
+class Attached(msgspec.Struct, frozen=True, tag="attached"):
+    """The lease is the guardian's session's now."""
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """The command runs, as leader of its own process group."""
+
+    pid: int
+
+
+class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
+    """A renewal was confirmed. `sent_ms`: when it was asked for, which is what the deadline is counted from."""
+
+    sent_ms: int
+    deadline_ms: int
+    hard_end_ms: int | None
+
+
+class GuardianPulse(msgspec.Struct, frozen=True, tag="guardian_pulse"):
+    """The guardian lives and runs."""
+
+
+class Halted(msgspec.Struct, frozen=True, tag="halted"):
+    """The command was stopped by this signal of job control. The guardian expects no pulse until Resume."""
+
+    signal: int
+
+
+class Stopping(msgspec.Struct, frozen=True, tag="stopping"):
+    """The command is being ended; `reason` is one of `vigil.Reason`."""
+
+    reason: str
+    text: str
+
+
+class Empty(msgspec.Struct, frozen=True, tag="empty"):
+    """No process of the command is left; the release is about to be sent."""
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """Last word. `released`: what the node said to the release; empty when it said nothing in time."""
+
+    exit: ExitRecord
+    reason: str = ""
+    """Why the guardian ended the command (one of `vigil.Reason`); empty: it ended by itself."""
+    text: str = ""
+    released: str = ""
+    leftovers: int = 0
+    """Processes that outlived the command and were ended after it."""
+
+
+class NotStarted(msgspec.Struct, frozen=True, tag="not_started"):
+    """Last word: the command never ran. `errno` when it could not be executed, else `code` as of an error."""
+
+    text: str
+    code: str = ""
+    errno: int = 0
+
+
+FromGuardian: TypeAlias = (
+    Attached | Started | Renewed | GuardianPulse | Halted | Stopping | Empty | Ended | NotStarted
+)
+
+ORDER_BYTES_MAX = 1 << 17
+
+_encoder = msgspec.msgpack.Encoder()
+_to_guardian: msgspec.msgpack.Decoder[ToGuardian] = msgspec.msgpack.Decoder(ToGuardian)
+_from_guardian: msgspec.msgpack.Decoder[FromGuardian] = msgspec.msgpack.Decoder(FromGuardian)
+
+
+def pack(order: ToGuardian | FromGuardian) -> bytes:
+    """One packet."""
+    return _encoder.encode(order)
+
+
+def read_order(packet: bytes) -> ToGuardian:
+    """What a wrapper said. Raises msgspec.DecodeError."""
+    return _to_guardian.decode(packet)
+
+
+def read_report(packet: bytes) -> FromGuardian:
+    """What a guardian said. Raises msgspec.DecodeError."""
+    return _from_guardian.decode(packet)

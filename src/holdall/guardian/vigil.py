@@ -1,0 +1,108 @@
+"""When a command must be stopped, and how hard: the guardian's decisions, without clock, signals or sockets.
+
+Moments are CLOCK_BOOTTIME in milliseconds. The command gets TERM one grace before the lease runs out and KILL when it
+does; a command that is stopped earlier gets its whole grace, if the lease lasts that long. What runs out first
+counts: the renewed deadline, or the hard end (`for`).
+"""
+
+import enum
+
+
+class Reason(enum.StrEnum):
+    """Why a guardian ends a command."""
+
+    NOT_RENEWED = "not-renewed"
+    """The deadline came near and no renewal was confirmed."""
+    FOR_OVER = "for-over"
+    REVOKED = "revoked"
+    LEASE_GONE = "lease-gone"
+    """The node does not know the lease as ours any more."""
+    WRAPPER_GONE = "wrapper-gone"
+    WRAPPER_SILENT = "wrapper-silent"
+    ASKED = "asked"
+    LEFTOVER = "leftover"
+    """The command itself has ended; processes that it started have not."""
+
+
+LOSSES = frozenset({Reason.NOT_RENEWED, Reason.FOR_OVER, Reason.REVOKED, Reason.LEASE_GONE})
+"""The reasons for which the lease itself is over."""
+
+
+class Act(enum.Enum):
+    """What to do to the command's processes now."""
+
+    TERM = enum.auto()
+    KILL = enum.auto()
+
+
+class Vigil:
+    """Deadlines of one command. Ask `act` whenever something happened and at `wake_ms`."""
+
+    def __init__(self, *, deadline_ms: int | None, hard_end_ms: int | None, grace_ms: int) -> None:
+        self.deadline_ms = deadline_ms
+        self.hard_end_ms = hard_end_ms
+        self.grace_ms = grace_ms
+        self.reason: Reason | None = None
+        self.kill_at_ms: int | None = None
+        self.killing = False
+        self._term_due = False
+
+    @property
+    def end_ms(self) -> int | None:
+        """When the units may go to somebody else at the earliest, seen from here; None: no end is known."""
+        ends = [end for end in (self.deadline_ms, self.hard_end_ms) if end is not None]
+        return min(ends) if ends else None
+
+    def renew(self, *, deadline_ms: int, hard_end_ms: int | None) -> None:
+        """A renewal was confirmed. It saves no command that is being stopped already."""
+        self.deadline_ms = deadline_ms
+        self.hard_end_ms = hard_end_ms
+
+    def stop(self, reason: Reason, now_ms: int) -> bool:
+        """Begin to end the command. False when that had begun before: the first reason stays."""
+        if self.reason is not None:
+            return False
+        self.reason = reason
+        self._term_due = True
+        last = now_ms + self.grace_ms
+        end = self.end_ms
+        self.kill_at_ms = last if end is None else min(last, end)
+        return True
+
+    def act(self, now_ms: int) -> Act | None:
+        """What is due now. KILL comes again at every call until nobody is left: forks can outrun one."""
+        end = self.end_ms
+        if self.reason is None and end is not None and now_ms >= end - self.grace_ms:
+            by_for = self.hard_end_ms is not None and end == self.hard_end_ms
+            self.stop(Reason.FOR_OVER if by_for else Reason.NOT_RENEWED, now_ms)
+        if self.kill_at_ms is not None and now_ms >= self.kill_at_ms:
+            self.killing = True
+            self._term_due = False
+            return Act.KILL
+        if self._term_due:
+            self._term_due = False
+            return Act.TERM
+        return None
+
+    def wake_ms(self) -> int | None:
+        """The next moment at which `act` may have something to say."""
+        if self.kill_at_ms is not None:
+            return self.kill_at_ms
+        end = self.end_ms
+        return None if end is None else end - self.grace_ms
+
+
+class Silence:
+    """How long the wrapper has said nothing, on a clock that stands still while the machine sleeps."""
+
+    def __init__(self, *, limit_ms: int, now_ms: int) -> None:
+        self.limit_ms = limit_ms
+        self.excused = False
+        """An announced suspension (job control): silence means nothing."""
+        self._heard_ms = now_ms
+
+    def heard(self, now_ms: int) -> None:
+        self._heard_ms = now_ms
+
+    def too_long(self, now_ms: int) -> bool:
+        return not self.excused and now_ms - self._heard_ms >= self.limit_ms
