@@ -1,0 +1,68 @@
+"""A protocol as a closed system: what the explorer must know about its machines, and nothing more."""
+
+from collections.abc import Hashable
+from typing import Literal, Protocol, TypeAlias
+
+from holdall.machine.contract import Boot
+from holdall.machine.host import Arrival, Host
+from holdall.protocols.vocabulary import ToClaimant
+from holdall.world.clients import Lease, Notice
+from holdall.world.plan import World
+
+TimerKind: TypeAlias = Literal["repair", "quarantine", "never"]
+"""repair: repeats what may have been lost. quarantine: fires when no lease of before can live. never: stands for a
+lease's end or another thing that the explorer plays itself."""
+
+
+class System(Protocol):
+    """The hosts of a world and how to speak to them."""
+
+    world: World
+
+    def hosts(self) -> tuple[str, ...]:
+        """Names of all hosts: nodes that own pools first, in the order of `world.nodes()`, then claimants."""
+        ...
+
+    def build(self, host: str) -> Host:
+        """A host that has not been started."""
+        ...
+
+    def boot(self, kind: str, epoch: int) -> Boot:
+        """How a host comes up again: `kind` is same, reboot or lost."""
+        ...
+
+    def facts(self, host: Host) -> Hashable:
+        """What properties are judged by; None for a claimant's host."""
+        ...
+
+    def wrong_here(self, facts: Hashable) -> str:
+        """A property of one host's facts that is violated, as `name: text`; empty when all hold."""
+        ...
+
+    def wrong_between(self, facts: tuple[Hashable, ...]) -> str:
+        """The same over the facts of all nodes, in the order of `world.nodes()`."""
+        ...
+
+    def idle(self, facts: Hashable) -> bool:
+        """No claim is left here."""
+        ...
+
+    def metered(self, before: Hashable, after: Hashable) -> tuple[Notice, ...]:
+        """What a turn means for the meter of overtaking (Waits, Overtaken)."""
+        ...
+
+    def command(self, host: str, command: ToClaimant) -> Arrival:
+        """The arrival of what a client's agent tells the claimant."""
+        ...
+
+    def timer_kind(self, host: str, timer: str) -> TimerKind:
+        """What a timer (named as in `Turn.timers`) stands for."""
+        ...
+
+    def lapse_for_claimant(self, lease: Lease) -> Arrival:
+        """A lease's deadline by the claimant's own clock."""
+        ...
+
+    def lapse_at_node(self, lease: Lease) -> Arrival:
+        """The end of all that the claim has at this node."""
+        ...
