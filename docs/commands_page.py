@@ -1,5 +1,6 @@
 """Writes the reference of all commands from the typer application, so that it can't differ from the code."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,9 +47,17 @@ def _sections(group: TyperGroup, prefix: str, level: str) -> Iterator[str]:
         yield f"\n```text\n{' '.join(usage)}\n```\n"
         rows = [(_placeholder(one), one.help or "") for one in arguments if one.help]
         rows += [(_spelling(one), one.help or "") for one in options]
+        if command.epilog:
+            yield "\n```console\n" + "".join(f"$ {one}\n" for one in _examples(command.epilog)) + "```\n"
         if rows:
             yield "\n| argument or option | meaning |\n|---|---|\n"
             yield from (f"| `{_cell(what)}` | {_cell(meaning)} |\n" for what, meaning in rows)
+
+
+def _examples(epilog: str) -> list[str]:
+    """`Examples: A · B (where)` as the lines `A` and `B  # where`."""
+    listed = re.sub(r"^Examples?: ", "", epilog).split(" · ")
+    return [re.sub(r" \((.*)\)$", r"  # \1", one) for one in listed]
 
 
 def _placeholder(argument: TyperArgument) -> str:
@@ -61,7 +70,8 @@ def _spelling(option: TyperOption) -> str:
     spelled = ", ".join([*option.opts, *option.secondary_opts])
     if option.is_flag:
         return spelled
-    return f"{spelled} {option.metavar or option.bare_type().upper()}"
+    kind = option.bare_type().upper()
+    return f"{spelled} {option.metavar or ('TEXT' if kind == 'STR' else kind)}"
 
 
 def _paragraphs(help_text: str) -> str:
