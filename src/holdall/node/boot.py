@@ -16,16 +16,14 @@ import msgspec
 from holdall.machine.contract import Boot
 from holdall.model.errors import BadConfig
 from holdall.node import paths
-from holdall.node.settings import Settings
+from holdall.node.configured import Settings
+from holdall.node.release import RELEASED_S
 from holdall.node.store import BootRecord
 
 Kind: TypeAlias = Literal["first", "same", "reboot", "lost"]
 
 BOOT_ID_ENV = "HOLDALL_BOOT_ID"
 """Replaces the kernel's boot id, so that a test can pretend a reboot."""
-
-RELEASED_S = 1_764_547_200
-"""Release date of this version: a wall clock that shows less is wrong (a board without battery after power-on)."""
 
 _SHIFT = 20
 
@@ -37,7 +35,8 @@ class Start(msgspec.Struct, frozen=True):
     record: BootRecord
     """To be saved, synced, before anything else."""
     boot: Boot
-    """For the machines. A first start has no journal to go on from, so it is a `lost` one without quarantine."""
+    """For the machines, which know three kinds. A first start goes on from an empty journal (`same`) where the
+    operator vouches for it, else it is a `lost` one without quarantine."""
 
 
 def kernel_boot_id() -> str:
@@ -62,11 +61,13 @@ def decide(
     none_alive: bool,
     boottime_ms: int,
     wall_ms: int,
+    others_served: bool = False,
 ) -> Start:
     """Which start this is.
 
     `is_new`: the operator says that this node is new. `none_alive`: no earlier node of this name has run since
-    process 1 began, which is longer ago than a lease can live. Raises BadConfig for a folder of another node.
+    process 1 began, which is longer ago than a lease can live. `others_served`: another node of this host gave
+    units of our pools in this kernel boot. Raises BadConfig for a folder of another node.
     """
     name = settings.node.name
     if earlier is None:
@@ -77,6 +78,7 @@ def decide(
             none_alive=none_alive,
             boottime_ms=boottime_ms,
             wall_ms=wall_ms,
+            others_served=others_served,
         )
     if earlier.node != name:
         raise BadConfig(
@@ -88,6 +90,8 @@ def decide(
         left = max(0, earlier.quarantine_end_ms - boottime_ms)
     else:
         left = 0 if earlier.durability == "power" else settings.defaults.quarantine_ms
+    if others_served:
+        left = settings.defaults.quarantine_ms
     if is_new:
         left = 0
     record = BootRecord(
@@ -104,12 +108,19 @@ def decide(
 
 
 def _without_journal(
-    settings: Settings, boot_id: str, *, is_new: bool, none_alive: bool, boottime_ms: int, wall_ms: int
+    settings: Settings,
+    boot_id: str,
+    *,
+    is_new: bool,
+    none_alive: bool,
+    boottime_ms: int,
+    wall_ms: int,
+    others_served: bool,
 ) -> Start:
     # Small numbers only where the operator vouches for a new node and no trace speaks against it: what is guarded
     # by fences may remember an earlier node of this name for longer than any lease lives.
     base = 0 if is_new and none_alive else (wall_ms // 1000) << _SHIFT
-    first = is_new or none_alive
+    first = is_new or (none_alive and not others_served)
     left = 0 if first else settings.defaults.quarantine_ms
     record = BootRecord(
         node=settings.node.name,
@@ -120,7 +131,7 @@ def _without_journal(
         quarantine_end_ms=boottime_ms + left if left else 0,
         fence_base=base,
     )
-    return Start("first" if first else "lost", record, _boot("lost", record, left))
+    return Start("first" if first else "lost", record, _boot("lost" if base else "same", record, left))
 
 
 def _boot(kind: str, record: BootRecord, quarantine_ms: int) -> Boot:
@@ -136,14 +147,14 @@ def _boot(kind: str, record: BootRecord, quarantine_ms: int) -> Boot:
 # What speaks for an earlier node
 
 
-def mark_new(state: Path) -> None:
+def mark_as_new(state: Path) -> None:
     """Leave the operator's word in a state folder that the node to start here is new (`holdall init`)."""
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     (state / paths.NEW_NAME).touch(mode=0o600)
 
 
-def has_new_mark(state: Path) -> bool:
-    """Whether `mark_new` has been called here and no start has used it up."""
+def is_marked_as_new(state: Path) -> bool:
+    """Whether `mark_as_new` has been called here and no start has used it up."""
     return (state / paths.NEW_NAME).exists()
 
 

@@ -49,9 +49,8 @@ class Connections:
         self._unsent: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
-    async def listen(self, path: Path, *, mode: int) -> None:
-        """Open the socket. Raises BadConfig when another node answers there, or the path can't be used."""
-        listener = bind(path, mode=mode)
+    async def listen(self, listener: socket.socket) -> None:
+        """Let clients in through a socket that `bind` made."""
         self._server = await asyncio.get_running_loop().create_unix_server(
             lambda: Connection(self), sock=listener, backlog=512
         )

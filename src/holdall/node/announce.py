@@ -1,0 +1,71 @@
+"""What `holdall serve` prints when it is up: pools, socket, quarantine, and the next command."""
+
+from typing import Protocol
+
+from holdall.model.durations import show_duration
+from holdall.model.names import pool_id
+from holdall.node import paths
+from holdall.node.clock import boottime_ms
+from holdall.node.configured import Settings
+
+POOLS_SHOWN_MAX = 12
+
+
+class Serving(Protocol):
+    """What is told about a service."""
+
+    settings: Settings
+    start_kind: str
+    quarantine_end_ms: int
+    health_address: tuple[str, int] | None
+
+
+def announcement(service: Serving) -> str:
+    """Some lines, each with its subject in front."""
+    settings = service.settings
+    lines = [f"node       {settings.name} ({_START[service.start_kind]}), state in {settings.state}"]
+    lines += _pools(settings)
+    lines.append(f"socket     {settings.socket}")
+    if service.health_address is not None:
+        host, port = service.health_address
+        shown = f"[{host}]" if ":" in host else host
+        lines.append(f"health     http://{shown}:{port}/healthz")
+    left = service.quarantine_end_ms - boottime_ms() if service.quarantine_end_ms else 0
+    if left > 0:
+        lines.append(
+            f"quarantine nothing is granted for {show_duration(left)}: leases of an earlier node may be alive. "
+            "Where no lease of this host can be alive: holdall serve --new"
+        )
+    lines.append(f"next       {_next(settings)}")
+    return "\n".join(lines) + "\n"
+
+
+_START = {
+    "first": "first start",
+    "same": "restarted with its journal",
+    "reboot": "restarted after a reboot of this host",
+    "lost": "no journal found: it may have had one",
+}
+
+
+def _pools(settings: Settings) -> list[str]:
+    if not settings.pools:
+        return ["pools      none. Add a [[pool]] to the configuration, then: kill -HUP this process"]
+    lines: list[str] = []
+    for pool in settings.pools[:POOLS_SHOWN_MAX]:
+        count = len(pool.units)
+        reach = ", this host only" if pool.reach == "host" else ""
+        units = "1 unit" if count == 1 else f"{count} units"
+        lines.append(f"pool       {pool_id(pool.name, pool.labels)}: {units}{reach}")
+    more = len(settings.pools) - POOLS_SHOWN_MAX
+    if more > 0:
+        lines.append(f"pool       and {more} more: holdall pools")
+    return lines
+
+
+def _next(settings: Settings) -> str:
+    usual = (paths.run_folder() / paths.SOCKET_NAME, paths.user_state() / paths.SOCKET_NAME)
+    where = "" if settings.socket in usual else f"HOLDALL_URL=unix://{settings.socket} "
+    if not settings.pools:
+        return f"{where}holdall pools"
+    return f"{where}holdall run --need {settings.pools[0].name}:1 -- COMMAND"

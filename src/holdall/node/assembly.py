@@ -1,0 +1,64 @@
+"""Which machines make up a node: agent, claimant and pool's side on one host."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from holdall.machine.contract import Boot, Record
+from holdall.machine.host import Host, Turn
+from holdall.node.configured import RHO_PPM, Settings
+from holdall.node.recorder import records_of, settings_of
+from holdall.node.release import version
+from holdall.parties.agent import Agent
+from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings
+from holdall.parties.pool_side import PoolSide
+from holdall.protocols.chain.claimant import Claimant
+
+
+def build_host(settings: Settings, *, epoch: int, incarnation: int) -> Host:
+    """The machines of one node, neither started nor recovered."""
+    defaults = settings.defaults
+    manager = PoolSide(
+        settings.name,
+        settings.pool_specs(),
+        epoch=epoch,
+        passes=defaults.passes,
+        passes_per_ahead=defaults.passes_per_ahead,
+        rho_ppm=RHO_PPM,
+    )
+    claimant = Claimant(settings.name, incarnation=incarnation)
+    agent = Agent(
+        AgentSettings(
+            node=settings.name,
+            uid=os.geteuid(),
+            ttl_ms=defaults.ttl_ms,
+            ttl_max_ms=defaults.ttl_max_ms,
+            wait_ms=defaults.wait_ms,
+            margin_ms=defaults.margin_ms,
+            rho_ppm=RHO_PPM,
+            version=version(),
+            pid=os.getpid(),
+            config=settings.source,
+            state_folder=str(settings.state),
+        ),
+        manager,
+        claimant,
+    )
+    return Host(settings.name, {AGENT: agent, CLAIMANT: claimant, MANAGER: manager})
+
+
+class _Seeded(Host):
+    """A host that recovers from records of its own, as the node that wrote a trace did from its journal."""
+
+    seed: Mapping[str, Record] = {}
+
+    def recover(self, records: Mapping[str, Record], boot: Boot) -> Turn:
+        return super().recover({**self.seed, **records}, boot)
+
+
+def host_of_world(world: Mapping[str, Any]) -> Host:
+    """The host of a node's trace, from its header. Raises CodecError or msgspec.ValidationError."""
+    built = build_host(settings_of(world), epoch=world["epoch"], incarnation=world["incarnation"])
+    host = _Seeded(built.node, built.parts)
+    host.seed = records_of(world)
+    return host

@@ -1,0 +1,112 @@
+"""What a node is configured to be: typed values, their defaults and their bounds. The reader is `settings`."""
+
+from pathlib import Path
+
+import msgspec
+
+from holdall.leases.messages import PoolSpec
+from holdall.model.names import pool_id
+from holdall.node import paths
+
+RHO_PPM = 20_000
+"""Clocks' rates may differ by 2 %; the same in a whole system."""
+
+TTL_MAX_MS_MAX = 24 * 3600 * 1000
+POOLS_PER_NODE_MAX = 100_000
+UNITS_PER_NODE_MAX = 1_000_000
+PASSES_MAX = 1_000_000
+
+
+class NodeSettings(msgspec.Struct, frozen=True):
+    """`[node]`. `listen` is (host, port), None without HTTP; port 0 lets the system choose."""
+
+    name: str
+    state: Path
+    listen: tuple[str, int] | None = ("127.0.0.1", 7420)
+    location: str = ""
+    system: bool = False
+    """The host's system node: its socket lies in the run folder, open to all users."""
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """`[defaults]`; durations in milliseconds. `wait_ms` None: without limit."""
+
+    ttl_ms: int = 30_000
+    wait_ms: int | None = None
+    protocol: str = "chain"
+    ttl_max_ms: int = 300_000
+    margin_ms: int = 500
+    passes: int = 8
+    passes_per_ahead: int = 1
+    durability: str = "process"
+
+    @property
+    def quarantine_ms(self) -> int:
+        """ttl_max (1 + rho), rounded up: no lease granted before can be alive after it."""
+        return -(-self.ttl_max_ms * (1_000_000 + RHO_PPM) // 1_000_000)
+
+
+class PoolSettings(msgspec.Struct, frozen=True):
+    """One `[[pool]]`; durations in milliseconds."""
+
+    name: str
+    units: tuple[str, ...]
+    labels: dict[str, str] = {}
+    reach: str = "system"
+    max_for_ms: int | None = None
+    cooldown_ms: int = 0
+    on_grant: str = ""
+    on_release: str = ""
+    check: str = ""
+    hook_limit_ms: int = 60_000
+    """How long each of the three commands may take; it is killed and has failed then."""
+
+    def spec(self) -> PoolSpec:
+        """The pool as the lease book knows it."""
+        return PoolSpec(
+            pool=pool_id(self.name, self.labels),
+            name=self.name,
+            labels=tuple(sorted(self.labels.items())),
+            units=self.units,
+            reach="host" if self.reach == "host" else "system",
+            max_for_ms=self.max_for_ms,
+            cooldown_ms=self.cooldown_ms,
+            on_grant=self.on_grant,
+            on_release=self.on_release,
+            check=self.check,
+            hook_limit_ms=self.hook_limit_ms,
+        )
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """A whole configuration file."""
+
+    node: NodeSettings
+    defaults: Defaults
+    pools: tuple[PoolSettings, ...]
+    path: Path | None = None
+    """The file; None: no file, only defaults."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def state(self) -> Path:
+        """The state folder."""
+        return self.node.state
+
+    @property
+    def source(self) -> str:
+        """The file for people; empty without one."""
+        return str(self.path or "")
+
+    @property
+    def socket(self) -> Path:
+        """Where clients reach the node."""
+        return (paths.run_folder() if self.node.system else self.state) / paths.SOCKET_NAME
+
+    def pool_specs(self) -> tuple[PoolSpec, ...]:
+        """The pools as the lease book knows them."""
+        return tuple(pool.spec() for pool in self.pools)

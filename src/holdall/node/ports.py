@@ -1,0 +1,95 @@
+"""Joins the host's messages to the world outside: clients' connections, the runner of hooks, watched processes."""
+
+from collections.abc import Callable
+
+from holdall.machine.contract import Address, Message
+from holdall.model import frames
+from holdall.node.hooks import Hooks
+from holdall.node.hooks import Log as HookLog
+from holdall.node.processes import Processes
+from holdall.node.sockets import Connections
+from holdall.parties.messages import (
+    AGENT,
+    HOOKS,
+    PROCESSES,
+    SESSION,
+    Asked,
+    HookDone,
+    ProcessGone,
+    RunHook,
+    SessionClosed,
+    SessionOpened,
+    WatchProcess,
+)
+
+Put = Callable[[str, Address, Message], None]
+"""Gives a message to a part of the host: part, sender, message."""
+
+_FROM_NODE = (
+    frames.Welcome,
+    frames.Queued,
+    frames.Granted,
+    frames.Denied,
+    frames.BeatOk,
+    frames.Lost,
+    frames.Released,
+    frames.Listing,
+    frames.Happened,
+    frames.Drained,
+)
+
+
+class NodePorts:
+    """All ports of one node. `put` is set before the first turn."""
+
+    def __init__(self, node: str, log: HookLog) -> None:
+        self.put: Put = _nowhere
+        self.processes = Processes()
+        self.connections = Connections(self._from_session, self.processes)
+        self.hooks = Hooks(self._hook_done, log)
+        self.lost = 0
+        """Messages that had nowhere to go: to other nodes, or of a kind that a port does not take."""
+        self._node = node
+        self._hook_senders: dict[int, Address] = {}
+
+    def deliver(self, sender: Address, to: Address, message: Message) -> None:
+        """Take one send of a turn."""
+        if to.node == self._node and to.part.startswith(SESSION) and isinstance(message, _FROM_NODE):
+            # No connection of that name: the client is gone; it asks again when it comes back.
+            self.connections.send(to.part.removeprefix(SESSION), message)
+        elif to == Address(self._node, HOOKS) and isinstance(message, RunHook):
+            self._hook_senders[message.run] = sender
+            self.hooks.run(message)
+        elif to == Address(self._node, PROCESSES) and isinstance(message, WatchProcess):
+            self._watch(sender, message)
+        else:
+            self.lost += 1
+
+    def turn_done(self) -> None:
+        """Write what the turn sent."""
+        self.connections.turn_done()
+
+    async def close(self) -> None:
+        """Nothing comes or goes any more."""
+        self.put = _nowhere
+        await self.connections.close()
+        self.processes.close()
+        await self.hooks.close()
+
+    def _from_session(self, connection: str, message: SessionOpened | Asked | SessionClosed) -> None:
+        self.put(AGENT, Address(self._node, SESSION + connection), message)
+
+    def _hook_done(self, order: RunHook, done: HookDone) -> None:
+        sender = self._hook_senders.pop(order.run, None)
+        if sender is not None:
+            self.put(sender.part, Address(self._node, HOOKS), done)
+
+    def _watch(self, sender: Address, order: WatchProcess) -> None:
+        def gone() -> None:
+            self.put(sender.part, Address(self._node, PROCESSES), ProcessGone(order.session))
+
+        self.processes.when_gone(order.pid, order.started, f"session/{order.session}", gone)
+
+
+def _nowhere(part: str, sender: Address, message: Message) -> None:
+    del part, sender, message

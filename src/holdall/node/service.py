@@ -1,0 +1,339 @@
+"""One node as a service: started in order, reloaded, stopped; and `serve`, which the command line calls."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdall.machine.contract import Address
+from holdall.model.errors import BadConfig, HoldallError
+from holdall.node import boot, paths
+from holdall.node.announce import announcement
+from holdall.node.clock import boottime_ms, wall_ms
+from holdall.node.configured import Settings
+from holdall.node.failpoint import ENV, Failpoint
+from holdall.node.health import Health
+from holdall.node.host_lock import HostLocks, Owner
+from holdall.node.log import make_log
+from holdall.node.loop import Loop
+from holdall.node.ports import NodePorts
+from holdall.node.recorder import Recorder
+from holdall.node.release import version
+from holdall.node.settings import find_config, read_settings
+from holdall.node.sockets import bind
+from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
+from holdall.parties.messages import AGENT, NODE, DrainNode, Reload
+
+USER_SOCKET_MODE = 0o600
+SYSTEM_SOCKET_MODE = 0o666
+"""Everybody on the host may ask the system node; it knows each peer's user from the kernel."""
+CLOCK_RETRY_S = 1.0
+_STARTING = "starting"
+
+
+class NodeFailed(HoldallError):
+    """The node ended by itself; its journal has everything that it told anybody."""
+
+
+class Service:
+    """A node on the running asyncio loop: `start`, then `until_stopped`, always `close`."""
+
+    def __init__(self, settings: Settings, *, new: bool = False, trace: Path | None = None) -> None:
+        self.settings = settings
+        self.log = make_log()
+        self.start_kind = ""
+        self.quarantine_end_ms = 0
+        """CLOCK_BOOTTIME; 0: none."""
+        self.health_address: tuple[str, int] | None = None
+        self._new = new
+        self._trace = trace
+        self._state = _STARTING
+        self._stopped = asyncio.Event()
+        self._failure = ""
+        self._ports = NodePorts(settings.name, self.log)
+        self._health = Health(self.health)
+        self._boot_id = boot.kernel_boot_id()
+        self._locks = HostLocks(Owner(settings.name, str(settings.state), self._boot_id))
+        self._store: Store | None = None
+        self._loop: Loop | None = None
+        self._recorder: Recorder | None = None
+        self._listener: socket.socket | None = None
+
+    async def start(self) -> None:
+        """Come up as far as serving. Raises BadConfig (nothing was granted, the journal is as it was)."""
+        settings = self.settings
+        failpoint = _failpoint()
+        store = self._store = Store(settings.state, durability=settings.defaults.durability)
+        if settings.node.listen is not None:
+            self.health_address = await self._health.listen(*settings.node.listen)
+        self._listener = self._bind()
+        try:
+            earlier = store.boot_record()
+            if earlier is None:
+                await self._plausible_clock()
+            start = self._decide(earlier, others_served=self._take_locks())
+            failpoint.visit("boot-before-commit")
+            if earlier is None:
+                store.forget_all()
+            store.save_boot(start.record)
+            failpoint.visit("boot-after-commit")
+            boot.use_up_new_mark(settings.state)
+            boot.leave_run_mark(settings.name, settings.state, self._boot_id)
+            if self._trace is not None:
+                self._recorder = Recorder(self._trace, settings, version=version())
+            from holdall.node.assembly import build_host
+
+            host = build_host(settings, epoch=start.record.epoch, incarnation=start.record.incarnation)
+            self._loop = Loop(
+                host,
+                store,
+                self._ports,
+                self.log,
+                failed=self._fail,
+                failpoint=failpoint,
+                recorder=self._recorder,
+            )
+            self._ports.put = self._loop.put
+            self._loop.recover(start.boot)
+        except (JournalFull, JournalBroken) as error:
+            raise BadConfig(f"{error} Nothing was granted.") from None
+        await self._ports.connections.listen(self._listener)
+        self.start_kind = start.kind
+        self.quarantine_end_ms = start.record.quarantine_end_ms
+        self._state = "serving"
+        self.log.info(
+            "serving",
+            node=settings.name,
+            start=start.kind,
+            incarnation=start.record.incarnation,
+            socket=str(settings.socket),
+            quarantine_ms=start.boot.quarantine_ms,
+        )
+
+    async def until_stopped(self) -> None:
+        """Serve until `stop`. Raises NodeFailed when the node can't go on."""
+        await self._stopped.wait()
+        if self._failure:
+            raise NodeFailed(self._failure)
+
+    def stop(self, reason: str) -> None:
+        """Give nothing any more, tell the sessions, and end. Leases stay as they are for the next start."""
+        if self._state == "draining" or self._stopped.is_set():
+            return
+        self._state = "draining"
+        self.log.info("stopping", reason=reason)
+        if self._loop is not None:
+            self._loop.put(AGENT, Address(self.settings.name, NODE), DrainNode(on=True, reason=reason))
+            self._loop.run_turn()
+        self._stopped.set()
+
+    def reload(self) -> None:
+        """Read the configuration again. Pools change, held units are not touched; a mistake changes nothing."""
+        path = self.settings.path
+        if path is None or self._loop is None:
+            self.log.warning("no configuration file to read again")
+            return
+        try:
+            fresh = read_settings(path, state=self.settings.state)
+            for pool in fresh.pools:
+                if pool.reach == "host":
+                    self._locks.take(pool.name)
+        except BadConfig as error:
+            self.log.warning("not reloaded", why=error.text)
+            return
+        if (fresh.node.name, fresh.node.listen, fresh.defaults) != (
+            self.settings.node.name,
+            self.settings.node.listen,
+            self.settings.defaults,
+        ):
+            self.log.warning("[node] and [defaults] take effect at the next start; only pools were reloaded")
+        self._loop.put(AGENT, Address(self.settings.name, NODE), Reload(fresh.pool_specs()))
+        self.log.info("reloaded", pools=len(fresh.pools))
+
+    async def close(self) -> None:
+        """Give everything back. The journal is left whole and on the disk."""
+        self._stopped.set()
+        if self._loop is not None:
+            self._loop.stop()
+        await self._ports.close()
+        await self._health.close()
+        if self._listener is not None:
+            self._listener.close()
+            self._unlink()
+        if self._recorder is not None:
+            self._recorder.close()
+        self._locks.close()
+        if self._store is not None:
+            if not self._failure:
+                self._store.sync()
+            self._store.close()
+
+    def health(self) -> Mapping[str, object]:
+        """What `/healthz` tells."""
+        left = max(0, self.quarantine_end_ms - boottime_ms()) if self.quarantine_end_ms else 0
+        state = "quarantine" if self._state == "serving" and left else self._state
+        return {
+            "ok": self._state == "serving",
+            "node": self.settings.name,
+            "state": state,
+            "quarantine_ms": left,
+            "version": version(),
+        }
+
+    def _bind(self) -> socket.socket:
+        settings = self.settings
+        if not settings.node.system:
+            return bind(settings.socket, mode=USER_SOCKET_MODE)
+        settings.socket.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        listener = bind(settings.socket, mode=SYSTEM_SOCKET_MODE)
+        link = settings.state / paths.SOCKET_NAME
+        with contextlib.suppress(FileNotFoundError):
+            link.unlink()
+        link.symlink_to(settings.socket)
+        return listener
+
+    def _unlink(self) -> None:
+        with contextlib.suppress(OSError):
+            self.settings.socket.unlink()
+
+    def _decide(self, earlier: BootRecord | None, *, others_served: bool) -> boot.Start:
+        settings = self.settings
+        now = boottime_ms()
+        return boot.decide(
+            settings,
+            earlier,
+            boot_id=self._boot_id,
+            is_new=self._new or (earlier is None and boot.is_marked_as_new(settings.state)),
+            none_alive=boot.none_alive(
+                settings.name, quarantine_ms=settings.defaults.quarantine_ms, boottime_ms=now
+            ),
+            boottime_ms=now,
+            wall_ms=wall_ms(),
+            others_served=others_served,
+        )
+
+    def _take_locks(self) -> bool:
+        """Take the host-wide locks of our `host` pools; True when another node had one of them since the boot."""
+        names = {pool.name for pool in self.settings.pools if pool.reach == "host"}
+        others = [name for name in sorted(names) if self._locks.take(name)]
+        if others:
+            self.log.warning(
+                "another node of this host gave units of these pools since the boot", pools=others
+            )
+        return bool(others)
+
+    async def _plausible_clock(self) -> None:
+        told = False
+        while not boot.clock_is_plausible(wall_ms()):
+            if not told:
+                self.log.warning("the wall clock is years behind; waiting until it is set, as fences need it")
+                told = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), CLOCK_RETRY_S)
+            if self._stopped.is_set():
+                raise BadConfig("stopped while waiting for the wall clock to be set.")
+
+    def _fail(self, text: str) -> None:
+        self._failure = text
+        self._state = "failed"
+        self.log.error("the node ends", why=text)
+        self._stopped.set()
+
+
+def serve(
+    config: Path | None = None, *, new: bool = False, trace: Path | None = None, state: Path | None = None
+) -> int:
+    """Run a node in the foreground until SIGTERM or SIGINT; SIGHUP reloads its pools. Returns the exit status.
+
+    Raises BadConfig (78) when it can't start, NodeFailed (70) when it can't go on.
+    """
+    path = config or find_config()
+    if path is None:
+        raise BadConfig("no configuration found. Make one with: holdall init")
+    settings = read_settings(path, state=state)
+    _raise_file_limit()
+    return asyncio.run(_serve(settings, new=new, trace=trace))
+
+
+async def _serve(settings: Settings, *, new: bool, trace: Path | None) -> int:
+    service = Service(settings, new=new, trace=trace)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, service.stop, signal.Signals(number).name)
+    loop.add_signal_handler(signal.SIGHUP, service.reload)
+    try:
+        await service.start()
+        sys.stderr.write(announcement(service))
+        sys.stderr.flush()
+        await service.until_stopped()
+    finally:
+        await service.close()
+    return 0
+
+
+class ServiceThread:
+    """A node in a thread of this process, for demonstrations and tests: no signals, everything else real."""
+
+    def __init__(self, config: Path, *, new: bool = False) -> None:
+        self._settings = read_settings(config)
+        self._new = new
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="holdall-node", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._service: Service | None = None
+
+    def start(self) -> Path:
+        """Start it and return its socket's path. Raises what `Service.start` raises."""
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self._settings.socket
+
+    def stop(self) -> None:
+        """Stop it and wait until it has given everything back. Idempotent."""
+        if self._loop is not None and self._service is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._service.stop, "stopped by its owner")
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        # Whatever it is, the thread that started the node has to hear of it.
+        except BaseException as error:  # noqa: BLE001
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._service = Service(self._settings, new=self._new)
+        try:
+            await self._service.start()
+            self._ready.set()
+            await self._service.until_stopped()
+        finally:
+            await self._service.close()
+
+
+def _failpoint() -> Failpoint:
+    try:
+        return Failpoint(os.environ.get(ENV, ""))
+    except ValueError as error:
+        raise BadConfig(str(error)) from None
+
+
+def _raise_file_limit() -> None:
+    """Each connection is a file; the soft limit is often 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
