@@ -1,0 +1,51 @@
+"""Runs the examples of the documentation: TOML is read by the node's own reader, Python talks to a real node."""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sybil import Example, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
+
+START = Path(__file__).parent / "start.md"
+
+
+def read_toml(example: Example) -> None:
+    """Refuse what a node would refuse."""
+    from holdall.node.settings import parse_settings
+
+    parse_settings(str(example.parsed), name=f"{Path(example.path).name}:{example.line}")
+
+
+@pytest.fixture(scope="module")
+def node_of_the_page() -> Iterator[None]:
+    """A node with the pools of docs/start.md, where `holdall.connect()` finds it."""
+    from holdall.node.service import ServiceThread
+
+    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="hd"))
+    (written,) = re.findall(r"```toml\n(.*?)```", START.read_text(encoding="utf-8"), re.DOTALL)
+    config = folder / "holdall.toml"
+    state = f'[node]\nlisten = ""\nstate = "{folder}/state"'
+    config.write_text(written.replace("[node]", state, 1), encoding="utf-8")
+    node = ServiceThread(config, new=True)
+    before = os.environ.get("HOLDALL_URL")
+    os.environ["HOLDALL_URL"] = f"unix://{node.start()}"
+    yield
+    node.stop()
+    if before is None:
+        del os.environ["HOLDALL_URL"]
+    else:
+        os.environ["HOLDALL_URL"] = before
+    shutil.rmtree(folder)
+
+
+pytest_collect_file = Sybil(
+    parsers=[CodeBlockParser(language="toml", evaluator=read_toml), PythonCodeBlockParser()],
+    patterns=["*.md"],
+    excludes=["reference/commands.md", "_build/*"],
+    fixtures=["node_of_the_page"],
+).pytest()
