@@ -151,6 +151,8 @@ class LeaseBook:
         record = self.leases.get((claim, attempt))
         if record is None:
             return
+        # The protocol evaluates these pools again by itself.
+        changed_before = set(self.service.changed)
         kept: set[UnitGrant] = set()
         left = dict(keep)
         chosen = frozenset(named)
@@ -161,6 +163,7 @@ class LeaseBook:
             else:
                 pool, unit = self._find(grant)
                 self.service.returned(pool, unit, unclean=record.unclean, out=out)
+        self.service.changed = changed_before
         if not kept:
             self._forget(claim, attempt, out)
         elif len(kept) < len(record.units):
@@ -222,7 +225,8 @@ class LeaseBook:
         """One of this book's timers (names begin with `book/`)."""
         if timer == QUARANTINE_TIMER:
             self.quarantined = False
-            self.service.changed = True
+            if self.guard is not None:
+                self.guard.capacity_changed(out)
         elif timer.startswith(COOLDOWN_TIMER):
             self.service.cooldown_over(timer, out)
         elif timer.startswith(HARD_END_TIMER):
@@ -253,7 +257,7 @@ class LeaseBook:
         if boot.quarantine_ms:
             self.quarantined = True
             out.append(SetTimer(QUARANTINE_TIMER, boot.quarantine_ms))
-        self.service.changed = False
+        self.service.changed.clear()
 
     # ------------------------------------------------------------ views
 
@@ -356,9 +360,10 @@ class LeaseBook:
 
     def _tell_changes(self, out: Effects) -> None:
         if self.service.changed:
-            self.service.changed = False
+            changed = sorted(self.service.changed)
+            self.service.changed.clear()
             if self.guard is not None:
-                self.guard.capacity_changed(out)
+                self.guard.capacity_changed(out, changed)
 
     def _hold_again(self, record: LeaseRecord, out: Effects) -> None:
         party = (record.claim, record.attempt)

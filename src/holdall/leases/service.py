@@ -24,8 +24,8 @@ class Service:
         self.node = node
         self.pools: dict[str, PoolUnits] = {spec.pool: PoolUnits(spec, fence) for spec in specs}
         self.draining = False
-        self.changed = False
-        """Units have left or come back since the protocol evaluated last."""
+        self.changed: set[str] = set()
+        """Pools where units have left or come back since the protocol evaluated last."""
         self._configured = frozenset(self.pools)
         self._runs: dict[int, tuple[str, str, Hook]] = {}
         self._last_run = 0
@@ -43,7 +43,7 @@ class Service:
         """The lease of this unit is over: clean it, check it, let it rest, or give it back at once."""
         claim = None if unit.claim is None else unit.claim[0]
         pool.leave(unit)
-        self.changed = True
+        self.changed.add(pool.spec.pool)
         unit.unclean = unit.unclean or unclean
         if unit.stage == "quarantined":
             self._save(pool, unit, out)
@@ -90,7 +90,7 @@ class Service:
     def quarantine(self, pool: PoolUnits, unit: Unit, text: str, out: Effects) -> None:
         """Out of service until a person clears it. A held unit stays its holder's and follows when it comes back."""
         if unit.claim is None and pool.withdraw(unit):
-            self.changed = True
+            self.changed.add(pool.spec.pool)
         unit.note = text
         self._set_stage(pool, unit, "quarantined", out)
         out.append(
@@ -122,7 +122,7 @@ class Service:
                     pool.withdraw(unit)
                 elif unit.claim is None and not unit.stage and not unit.run:
                     pool.enter(unit)
-        self.changed = True
+        self.changed.update(self.pools)
 
     def reload(self, specs: Iterable[PoolSpec], out: Effects) -> None:
         """The pools as configured now. Held units are left alone and go when they come back."""
@@ -146,7 +146,7 @@ class Service:
             self._let_go(pool, frozenset(() if spec is None else spec.units), out)
             if spec is None and not pool.units:
                 self.pools.pop(pool_id, None)
-        self.changed = True
+            self.changed.add(pool_id)
 
     # ------------------------------------------------------------ after a restart
 
@@ -192,7 +192,7 @@ class Service:
     def copy(self) -> "Service":
         """An independent twin."""
         twin = object.__new__(Service)
-        twin.node, twin.draining, twin.changed = self.node, self.draining, self.changed
+        twin.node, twin.draining, twin.changed = self.node, self.draining, set(self.changed)
         twin.pools = {name: pool.copy() for name, pool in self.pools.items()}
         twin._configured = self._configured
         twin._runs, twin._last_run = dict(self._runs), self._last_run
@@ -249,7 +249,7 @@ class Service:
                 del self.pools[pool.spec.pool]
         elif not self.draining:
             pool.enter(unit)
-            self.changed = True
+            self.changed.add(pool.spec.pool)
 
     def _let_go(self, pool: PoolUnits, wanted: frozenset[str], out: Effects) -> None:
         for unit in tuple(pool.in_order()):

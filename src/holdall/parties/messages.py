@@ -161,6 +161,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     open_claims_max: int = 16
     """Claims of one client that may wait in the queue of one pool; further ones are parked here."""
     log_rows_max: int = 10_000
+    utc_offset_s: int = 0
+    """Local time minus UTC, for the times of day in error texts."""
     version: str = ""
     pid: int = 0
     config: str = ""

@@ -1,0 +1,169 @@
+"""The reading side of a pool's side: facts for planning, numbers and units for listings, a claim's place in line."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from holdall.leases.messages import PoolSpec
+from holdall.model.frames import UnitRow
+from holdall.parties.planning import PoolFacts, free_now
+from holdall.parties.pool_side import PoolSide
+from holdall.parties.views import LineView, Obstacle, PoolCounts
+from holdall.protocols.chain.rows import Row, is_limit_pool
+from holdall.protocols.vocabulary import ClaimId, Vector
+
+
+class PoolSideView:
+    """Implements `views.PoolView` over a pool's side. Reads only."""
+
+    def __init__(self, side: PoolSide) -> None:
+        self._side = side
+        self._read_at = -1
+        self._holders: dict[str, dict[ClaimId, tuple[str, ...]]] = {}
+        """Pool -> who has which units there, as long as the side has not changed."""
+
+    @property
+    def epoch(self) -> int:
+        """The manager's."""
+        return self._side.manager.epoch
+
+    @property
+    def granting(self) -> bool:
+        """False in the quarantine after a restart."""
+        return self._side.book.may_grant()
+
+    @property
+    def draining(self) -> bool:
+        """Whether the node gives no units any more."""
+        return self._side.book.service.draining
+
+    def facts(self) -> Sequence[PoolFacts]:
+        """All pools that are configured, by pool id. Units out of service exist, those that leave don't."""
+        pools = self._side.book.service.pools
+        return [
+            PoolFacts(
+                pool=name,
+                name=pools[name].spec.name,
+                labels=pools[name].spec.labels,
+                total=len(pools[name].spec.units),
+                free=pools[name].free_count(),
+            )
+            for name in sorted(pools)
+            if pools[name].spec.units
+        ]
+
+    def spec(self, pool: str) -> PoolSpec | None:
+        """How the pool is configured."""
+        known = self._side.book.service.pools.get(pool)
+        return None if known is None else known.spec
+
+    def counts(self, pool: str) -> PoolCounts | None:
+        """The pool in numbers."""
+        known = self._side.book.service.pools.get(pool)
+        if known is None:
+            return None
+        total, free, held = len(known.units), known.free_count(), known.held
+        return PoolCounts(
+            spec=known.spec,
+            total=total,
+            free=free,
+            held=held,
+            unusable=total - free - held,
+            waiting=len(self._side.manager.counts.waiting_at(pool)),
+        )
+
+    def unit_rows(self, pool: str) -> Sequence[tuple[UnitRow, ClaimId | None]]:
+        """The pool's units in order, with the claim that has each."""
+        known = self._side.book.service.pools.get(pool)
+        if known is None:
+            return ()
+        draining = self._side.book.service.draining
+        return [
+            (
+                UnitRow(
+                    unit=unit.name, state=unit.state(draining=draining), fence=unit.fence, note=unit.note
+                ),
+                None if unit.claim is None else unit.claim[0],
+            )
+            for unit in known.in_order()
+        ]
+
+    def free_of(self, vector: Vector) -> bool:
+        """Whether so many units are free now."""
+        pools = self._side.book.service.pools
+        return free_now(vector, {pool: pools[pool].free_count() for pool, _ in vector if pool in pools})
+
+    def line(self, claim: ClaimId, obstacles_max: int) -> LineView | None:
+        """A waiting claim's place."""
+        row = self._side.manager.rows.get(claim)
+        if row is None or row.active:
+            return None
+        counts = self._side.manager.counts
+        pools = [pool for pool, _ in row.most]
+        blocked = [pool for pool in pools if counts.blocked(row, pool)] if self.granting else []
+        obstacles, more = self._obstacles(row, blocked, obstacles_max)
+        kept = []
+        for pool in blocked:
+            free = max(counts.free(pool), 0)
+            aside = min(free, counts.kept(pool, row.age, free))
+            if aside:
+                kept.append((pool, aside))
+        return LineView(
+            position=counts.older_waiting(pools, row.age) + 1,
+            waiting=self._waiting_at_any(pools),
+            ahead=row.ahead,
+            overtaken=row.overtaken,
+            passes_left=row.left,
+            passes_bound=row.bound,
+            blocked=tuple(blocked),
+            kept=tuple(kept),
+            obstacles=obstacles,
+            more=more,
+            stamp=row.stamp,
+            parked=claim in counts.parked,
+        )
+
+    def waiting(self) -> Sequence[ClaimId]:
+        """All waiting claims, oldest first."""
+        rows = [row for row in self._side.manager.rows.values() if not row.active]
+        return [row.claim for row in sorted(rows, key=lambda row: row.age)]
+
+    def _waiting_at_any(self, pools: Sequence[str]) -> int:
+        counts = self._side.manager.counts
+        if len(pools) == 1:
+            return len(counts.waiting_at(pools[0]))
+        return len({claim for pool in pools for _, claim in counts.waiting_at(pool)})
+
+    def _obstacles(self, row: Row, blocked: Sequence[str], most: int) -> tuple[tuple[Obstacle, ...], int]:
+        found: list[Obstacle] = []
+        number = 0
+        for pool in blocked:
+            if is_limit_pool(pool):
+                continue
+            holders = self._holders_of(pool)
+            number += len(holders)
+            for claim, units in holders.items():
+                if len(found) >= most:
+                    break
+                found.append(Obstacle(claim, pool, units))
+        for pool in blocked:
+            line = self._side.manager.counts.waiting_at(pool)
+            in_front = bisect_left(line, row.age)
+            number += in_front
+            for _, claim in line[: min(in_front, most)]:
+                if len(found) < most:
+                    found.append(Obstacle(claim, pool))
+        return tuple(found), number - len(found)
+
+    def _holders_of(self, pool: str) -> dict[ClaimId, tuple[str, ...]]:
+        if self._read_at != self._side.turns:
+            self._holders.clear()
+            self._read_at = self._side.turns
+        known = self._holders.get(pool)
+        if known is None:
+            units: dict[ClaimId, list[str]] = {}
+            pool_units = self._side.book.service.pools.get(pool)
+            for unit in () if pool_units is None else pool_units.in_order():
+                if unit.claim is not None:
+                    units.setdefault(unit.claim[0], []).append(unit.name)
+            known = self._holders[pool] = {claim: tuple(names) for claim, names in units.items()}
+        return known

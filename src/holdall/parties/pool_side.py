@@ -1,0 +1,114 @@
+"""A pool's side of a node: the protocol's manager and the lease book as one machine, joined by plain calls."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Self, cast, get_args
+
+from holdall.leases.book import OWN_MESSAGES, LeaseBook
+from holdall.leases.messages import PoolSpec
+from holdall.leases.records import PREFIX
+from holdall.machine.contract import (
+    BOOT_KEY,
+    Boot,
+    ClockRead,
+    Effect,
+    Event,
+    ProtocolViolation,
+    Received,
+    Record,
+    TimerFired,
+)
+from holdall.protocols.chain.manager import Manager
+from holdall.protocols.chain.messages import ToManager
+from holdall.protocols.chain.settling import DEFAULT_SETTINGS, Settings
+
+_TO_MANAGER: tuple[type, ...] = get_args(ToManager)
+
+
+class PoolSide:
+    """The machine `manager` of a node. Records and timers that begin with `book/` are the book's.
+
+    `make` is Manager, or a subclass without one of the rules. The other keywords are the lease book's.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        pools: Iterable[PoolSpec],
+        *,
+        epoch: int = 1,
+        settings: Settings = DEFAULT_SETTINGS,
+        rho_ppm: int = 20_000,
+        fence_step: int = 1,
+        fence_block: int = 1000,
+        watch_peers: bool = True,
+        make: type[Manager] = Manager,
+    ) -> None:
+        self.node = node
+        self.book = LeaseBook(
+            node,
+            pools,
+            rho_ppm=rho_ppm,
+            fence_step=fence_step,
+            fence_block=fence_block,
+            watch_peers=watch_peers,
+        )
+        self.manager = make(node, epoch, self.book, settings)
+        self.book.guard = self.manager
+        self.turns = 0
+        """Grows with each event: tells a reader of this side whether what it has read still holds."""
+
+    def start(self) -> list[Effect]:
+        """Nothing is kept and nothing is under way."""
+        return []
+
+    def handle(self, event: Event) -> list[Effect]:
+        """One event for the book or for the protocol. Raises ProtocolViolation for what is neither's."""
+        self.turns += 1
+        out: list[Effect] = []
+        match event:
+            case TimerFired(timer) if timer.startswith(PREFIX):
+                self.book.fired(timer, out)
+            case TimerFired(timer):
+                self.manager.fired(timer, out)
+            case Received(sender, message) if isinstance(message, OWN_MESSAGES):
+                if sender.node != self.node:
+                    raise ProtocolViolation(
+                        f"{type(message).__name__} is for this node's own parts, not for {sender}"
+                    )
+                if isinstance(message, ClockRead):
+                    self.manager.clock_read(message.wall_ms)
+                self.book.told(message, out)
+            case Received(sender, message) if isinstance(message, _TO_MANAGER):
+                if sender.node != self.node:
+                    self.book.heard(sender.node, out)
+                self.manager.receive(sender, cast("ToManager", message), out)
+            case Received(sender, message):
+                raise ProtocolViolation(
+                    f"{type(message).__name__} from {sender} is no message to a pool's side"
+                )
+        return out
+
+    def recover(self, records: Mapping[str, Record]) -> list[Effect]:
+        """The book first, as the manager settles at once when it is up."""
+        self.turns += 1
+        out: list[Effect] = []
+        boot = cast("Boot", records[BOOT_KEY])
+        self.book.recover(records, out)
+        own = {
+            key: record for key, record in records.items() if not key.startswith(PREFIX) and key != BOOT_KEY
+        }
+        self.manager.recover(own, boot, out)
+        return out
+
+    def key(self) -> Hashable:
+        """Equal keys behave alike."""
+        return (self.manager.key(), self.book.key())
+
+    def copy(self) -> Self:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        twin.node, twin.turns = self.node, self.turns
+        twin.book = self.book.copy()
+        twin.manager = self.manager.copy_with(twin.book)
+        twin.book.guard = twin.manager
+        return twin

@@ -1,0 +1,270 @@
+"""What an agent knows: sessions, claims and how to find them, the history, and the effects of the turn."""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from holdall.leases.messages import CLAIMANT, MANAGER
+from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
+from holdall.model.frames import FromNode, Happened, LogRow
+from holdall.model.names import matches_id
+from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
+from holdall.parties.records import (
+    CLAIM_PREFIX,
+    LOG_PREFIX,
+    SESSION_PREFIX,
+    ClaimRecord,
+    LogRecord,
+    SessionRecord,
+)
+from holdall.parties.views import PoolView
+from holdall.protocols.hooks import Effects
+from holdall.protocols.vocabulary import ClaimId
+
+PRINTED_LETTERS = 26
+ENDED_MAX = 1000
+"""Keys of leases that have ended, remembered so that a repeated release is told so."""
+
+
+def secret_hash(secret: str) -> str:
+    """What is kept of a session's secret or a lease's key."""
+    return hashlib.blake2b(secret.encode(), digest_size=20).hexdigest()
+
+
+class Session:
+    """One client, over all its connections."""
+
+    __slots__ = (
+        "claims",
+        "connected",
+        "connection",
+        "heard_boot_ms",
+        "heard_wall_ms",
+        "numbers",
+        "record",
+        "ttls",
+    )
+
+    def __init__(self, record: SessionRecord, connection: str) -> None:
+        self.record = record
+        self.connection = connection
+        """The latest connection's id."""
+        self.connected = True
+        self.heard_wall_ms = 0
+        self.heard_boot_ms = 0
+        self.claims: dict[ClaimId, None] = {}
+        """In the order in which they came."""
+        self.numbers: dict[int, ClaimId] = {}
+        """Request number -> claim, of claims that wait or are held."""
+        self.ttls: dict[int, int] = {}
+        """ttl -> how many claims have it: one silence timer for each."""
+
+
+class Claim:
+    """A claim from its arrival to its end, with what need not survive a crash."""
+
+    __slots__ = ("checked_ms", "key", "kicked_boot_ms", "record", "retry_text", "shown", "told_to")
+
+    def __init__(self, record: ClaimRecord, key: str) -> None:
+        self.record = record
+        self.key = key
+        """Empty after a restart, when only its hash is known."""
+        self.told_to: list[tuple[str, int, str]] = []
+        """(connection, request, what): kicks that wait for the end of the lease."""
+        self.kicked_boot_ms = 0
+        self.shown: Message | None = None
+        """What the client was told last about the wait."""
+        self.checked_ms = 0
+        """Pause before the next look whether that has changed."""
+        self.retry_text = ""
+        """Why the pools don't queue it yet."""
+
+
+class State:
+    """Everything an agent knows, and the effects of the turn so far."""
+
+    def __init__(self, settings: AgentSettings, pools: PoolView) -> None:
+        self.settings = settings
+        self.pools = pools
+        self.out: Effects = []
+        self.wall_ms = 0
+        self.boot_ms = 0
+        self.incarnation = 1
+        self.quarantine_ms = 0
+        """How long the quarantine of this start lasts, 0: none."""
+        self.started_wall_ms = 0
+        self.started_boot_ms = 0
+        self.connections: dict[str, tuple[SessionOpened, str]] = {}
+        """Connection -> its peer and its session (empty before Hello)."""
+        self.sessions: dict[str, Session] = {}
+        self.claims: dict[ClaimId, Claim] = {}
+        """By each of the claim's ids, those of its companions included."""
+        self.by_printed: dict[str, Claim] = {}
+        self.by_key: dict[str, Claim] = {}
+        self.parked: dict[str, dict[ClaimId, None]] = {}
+        """Session -> its claims that were not sent to the pools yet, in the order in which they came."""
+        self.open_claims: dict[tuple[str, str], int] = {}
+        """(session, pool) -> claims that wait in that pool's line."""
+        self.narrow: dict[ClaimId, None] = {}
+        """Waiting claims that could be placed otherwise, too."""
+        self.ending: dict[ClaimId, list[tuple[str, int, str, str]]] = {}
+        """Ends that somebody waits for: (connection, request, printed id, what)."""
+        self.ended: dict[str, tuple[str, str]] = {}
+        """Hash of a key -> (printed id, why it ended), of the latest ends."""
+        self.log: deque[LogRow] = deque()
+        self.watchers: dict[tuple[str, int], None] = {}
+        self.freed = False
+        """Units have come free in this turn, so narrow claims are looked at."""
+        self._last_claim = 0
+
+    # ------------------------------------------------------------ effects
+
+    def tell(self, connection: str, frame: FromNode) -> None:
+        """To a client connection; dropped by the driver when that is gone."""
+        self.out.append(Send(Address(self.settings.node, SESSION + connection), frame))
+
+    def tell_session(self, session_id: str, frame: FromNode) -> None:
+        """To the session's connection, if it has one now."""
+        session = self.sessions.get(session_id)
+        if session is not None and session.connected:
+            self.tell(session.connection, frame)
+
+    def to_claimant(self, message: Message) -> None:
+        self.out.append(Send(Address(self.settings.node, CLAIMANT), message))
+
+    def to_manager(self, message: Message) -> None:
+        self.out.append(Send(Address(self.settings.node, MANAGER), message))
+
+    def set_timer(self, timer: str, after_ms: int) -> None:
+        self.out.append(SetTimer(timer, max(0, after_ms)))
+
+    def cancel_timer(self, timer: str) -> None:
+        self.out.append(CancelTimer(timer))
+
+    def note(self, kind: str, text: str, record: ClaimRecord | None = None) -> None:
+        """One row of the history; the oldest one goes when there are too many."""
+        seq = self.log[-1].seq + 1 if self.log else 1
+        units = () if record is None else tuple(f"{g.pool}/{g.unit}#{g.fence}" for g in record.grants)
+        row = LogRow(
+            seq=seq,
+            at_ms=self.wall_ms,
+            kind=kind,
+            lease="" if record is None else record.printed,
+            holder="" if record is None else record.holder,
+            units=units,
+            text=text,
+        )
+        self.log.append(row)
+        self.out.append(Save(f"{LOG_PREFIX}{seq}", LogRecord(row)))
+        while len(self.log) > self.settings.log_rows_max:
+            self.out.append(Forget(f"{LOG_PREFIX}{self.log.popleft().seq}"))
+        for connection, n in self.watchers:
+            self.tell(connection, Happened(n, row))
+
+    # ------------------------------------------------------------ clocks
+
+    def slow(self, milliseconds: int) -> int:
+        """A duration as this side must count it, so that the other side's clock can't be behind."""
+        return milliseconds * (1_000_000 + self.settings.rho_ppm) // 1_000_000
+
+    def valid_for(self, milliseconds: int) -> int:
+        """The same duration as the holder may count it: less the rate, less the margin."""
+        return max(
+            0, milliseconds * (1_000_000 - self.settings.rho_ppm) // 1_000_000 - self.settings.margin_ms
+        )
+
+    def elapsed_ms(self, since_wall_ms: int, since_boot_ms: int) -> int:
+        """Time since these readings; by the wall clock only over a boot; 0 when unknown."""
+        if not self.wall_ms or not since_wall_ms:
+            return 0
+        if since_boot_ms and self.boot_ms >= since_boot_ms:
+            return self.boot_ms - since_boot_ms
+        return max(0, self.wall_ms - since_wall_ms)
+
+    # ------------------------------------------------------------ claims
+
+    def new_claim_id(self) -> ClaimId:
+        """Never used before: the incarnation is this process start's."""
+        self._last_claim += 1
+        return ClaimId(self.settings.node, self.incarnation, self._last_claim)
+
+    def save(self, claim: Claim) -> None:
+        """Keep the claim's record, and its session's with its first claim."""
+        self.out.append(Save(f"{CLAIM_PREFIX}{claim.record.printed}", claim.record))
+
+    def change(self, claim: Claim, **fields: object) -> None:
+        """Replace fields of the claim's record and keep it."""
+        claim.record = msgspec.structs.replace(claim.record, **fields)
+        self.save(claim)
+
+    def add(self, claim: Claim) -> None:
+        """A new claim (or one that is known again after a restart) into all indexes."""
+        record = claim.record
+        for party in record.parties():
+            self.claims[party] = claim
+        self.by_printed[record.printed] = claim
+        self.by_key[record.key_hash] = claim
+        self.join(claim)
+
+    def join(self, claim: Claim) -> None:
+        """The claim belongs to the session that its record names."""
+        record = claim.record
+        session = self.sessions.get(record.session)
+        if session is None:
+            return
+        if not session.claims:
+            self.out.append(Save(f"{SESSION_PREFIX}{session.record.session}", session.record))
+        session.claims[record.claim] = None
+        session.numbers[record.n] = record.claim
+        session.ttls[record.ttl_ms] = session.ttls.get(record.ttl_ms, 0) + 1
+
+    def leave(self, claim: Claim) -> None:
+        """The claim belongs to its session no more."""
+        record = claim.record
+        session = self.sessions.get(record.session)
+        if session is None or record.claim not in session.claims:
+            return
+        del session.claims[record.claim]
+        if session.numbers.get(record.n) == record.claim:
+            del session.numbers[record.n]
+        session.ttls[record.ttl_ms] -= 1
+        if not session.ttls[record.ttl_ms]:
+            del session.ttls[record.ttl_ms]
+            self.cancel_timer(silence_timer(session.record.session, record.ttl_ms))
+        if not session.claims:
+            self.out.append(Forget(f"{SESSION_PREFIX}{session.record.session}"))
+            if not session.connected:
+                del self.sessions[session.record.session]
+
+    def remove(self, claim: Claim, what: str) -> None:
+        """The claim is over: out of all indexes, its record forgotten, its key remembered for a while."""
+        record = claim.record
+        for party in record.parties():
+            self.claims.pop(party, None)
+        self.narrow.pop(record.claim, None)
+        self.by_printed.pop(record.printed, None)
+        self.by_key.pop(record.key_hash, None)
+        self.leave(claim)
+        self.out.append(Forget(f"{CLAIM_PREFIX}{record.printed}"))
+        self.ended[record.key_hash] = (record.printed, what)
+        while len(self.ended) > ENDED_MAX:
+            del self.ended[next(iter(self.ended))]
+
+    def typed(self, text: str) -> list[Claim]:
+        """The claims that a printed id names, whole or shortened."""
+        letters = text.upper().replace("-", "")
+        if len(letters) == PRINTED_LETTERS and letters in self.by_printed:
+            return [self.by_printed[letters]]
+        return [claim for printed, claim in self.by_printed.items() if matches_id(printed, text)]
+
+    def of_session(self, session: Session) -> Iterator[Claim]:
+        """The session's claims, in the order in which they came."""
+        for party in tuple(session.claims):
+            yield self.claims[party]
+
+
+def silence_timer(session: str, ttl_ms: int) -> str:
+    """Fires when the session has been silent for `ttl (1 + rho)`."""
+    return f"silent/{session}/{ttl_ms}"

@@ -1,0 +1,120 @@
+"""Texts for people: what happened, the facts, the next step."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from holdall.model.durations import show_duration
+from holdall.model.frames import Selector
+from holdall.model.names import short_id
+from holdall.model.spec import ALL_COUNT, show_spec
+from holdall.model.why import Why
+from holdall.parties.planning import PoolFacts, Unplaceable
+from holdall.parties.records import ClaimRecord
+
+_DAY_S = 86_400
+
+
+def clock_text(wall_ms: int, utc_offset_s: int, *, seconds: bool = True) -> str:
+    """The time of day in the node's time zone: `14:02:10`, or `14:02`."""
+    of_day = (wall_ms // 1000 + utc_offset_s) % _DAY_S
+    hours, rest = divmod(of_day, 3600)
+    text = f"{hours:02}:{rest // 60:02}"
+    return f"{text}:{rest % 60:02}" if seconds else text
+
+
+def never(found: Unplaceable, pools: Sequence[PoolFacts], node: str) -> str:
+    """Why a claim can never be granted: have and ask of the need in question."""
+    spec = show_spec(found.selector)
+    begin = f"cannot ever be granted: {spec}"
+    exist = sum(facts.total for facts in found.matching)
+    if found.overlap:
+        return (
+            f"{begin} beside the claim's other needs — {_units_exist(exist, 'such unit')} "
+            f"({node}: {exist}), and needs that overlap get distinct units. "
+            "Ask for fewer units, relax a label, or add --allow-future."
+        )
+    if exist:
+        relax = "".join(f"relax {key}=, " for key, _ in found.selector.labels[:1])
+        return f"{begin} — {_units_exist(exist, 'such unit')} ({node}: {exist}). Ask for ≤ {exist}, {relax}or add --allow-future."
+    return f"{begin} — {_nothing_matches(found.selector, pools, node)} See: holdall pools. Or add --allow-future."
+
+
+def _units_exist(count: int, what: str) -> str:
+    return f"{count} {what} exists" if count == 1 else f"{count} {what}s exist"
+
+
+def _nothing_matches(selector: Selector, pools: Sequence[PoolFacts], node: str) -> str:
+    names = sorted({facts.name for facts in pools})
+    if selector.node and selector.node != node:
+        return f'no node "{selector.node}" is known here (this is {node}). Check @NODE, or leave it out.'
+    missing = [pool for pool in selector.pools if pool not in names]
+    if len(missing) == len(selector.pools):
+        near = get_close_matches(missing[0], names, n=1)
+        guess = f' Did you mean "{near[0]}"?' if near else ""
+        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        return f'no pool "{missing[0]}" on {node} (pools: {shown or "none"}).{guess}'
+    if selector.labels:
+        labels = ",".join(f"{key}={value}" for key, value in selector.labels)
+        return f"pool {'+'.join(selector.pools)} exists, but none with {labels}. Relax a label."
+    asked = "all" if selector.count == ALL_COUNT else str(selector.count)
+    return f"the pool exists, but has no units ({asked} asked)."
+
+
+def not_granted(why: Why, *, waited_ms: int | None, utc_offset_s: int) -> str:
+    """`waited_ms` None: the claim did not want to wait."""
+    begin = "not free now" if waited_ms is None else f"not granted within {_plain_duration(waited_ms)}"
+    busy = [need for need in why.needs if need.state != "ok"]
+    needs = ", ".join(f"{need.spec} {need.state}" for need in busy) or "waiting for older claims"
+    text = f"{begin}: {needs}."
+    holders = [one for one in why.blockers if not one.waiting]
+    if holders:
+        first = holders[0]
+        reason = f' "{first.reason}"' if first.reason else ""
+        until = f" until {clock_text(first.until_ms, utc_offset_s, seconds=False)}" if first.until_ms else ""
+        renewing = " (renewing)" if first.renewing else ""
+        text += f" Held by {first.holder}{reason}{until}{renewing}."
+    elif why.blockers:
+        text += f" {why.blockers[0].holder} waits in front."
+    if why.note:
+        text += f" {why.note[0].upper()}{why.note[1:]}."
+    next_step = "holdall who" if waited_ms is None else f"holdall why {short_id(why.claim)}"
+    return f"{text} See: {next_step}"
+
+
+def would_deadlock(held: ClaimRecord, unit_names: Sequence[str], site: str) -> str:
+    """A waiting claim inside the scope of a lease; names both call sites."""
+    taken = f", taken at {held.site}" if held.site else ""
+    here = f" The claim at {site} asks for more than it covers." if site else ""
+    return (
+        f"you already hold {', '.join(unit_names[:4])} (lease {short_id(held.printed)}{taken}).{here} "
+        "Waiting for it would never end. Use that lease, or lease.exchange(…), or ask without waiting (--now)."
+    )
+
+
+def lost_by_silence(printed: str, ttl_ms: int, at_ms: int, fences: Sequence[int], utc_offset_s: int) -> str:
+    """Told to a holder that comes back too late."""
+    since = clock_text(at_ms, utc_offset_s)
+    return (
+        f"lease {short_id(printed)} lost: no renewal came for {show_duration(ttl_ms)} "
+        f"(holder silent since {since}). {void(fences)}"
+    )
+
+
+def void(fences: Sequence[int]) -> str:
+    """Which fences nothing should accept any more: `Fence 118 is void`."""
+    if not fences:
+        return ""
+    numbers = ", ".join(str(fence) for fence in sorted(fences)[:8])
+    return f"Fence {numbers} is void." if len(fences) == 1 else f"Fences {numbers} are void."
+
+
+def _plain_duration(milliseconds: int) -> str:
+    """As one writes it on the command line: `10m`, `1h30m`, `1500ms`."""
+    if milliseconds % 1000:
+        return f"{milliseconds}ms"
+    text, left = "", milliseconds // 1000
+    for letter, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        if left >= size:
+            text += f"{left // size}{letter}"
+            left %= size
+    return text or "0s"
