@@ -1,0 +1,46 @@
+"""The pages about statuses and histories say what the code says."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from holdall.checker.records import AnyRecord, Record
+from holdall.checker.verdict import Rule
+from holdall.model import errors
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def rows(page: str, heading: str) -> list[tuple[str, str]]:
+    """First and second cell of each row of the table below a heading."""
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    section = text.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| (.+?) \| (.+?) \|", section, re.MULTILINE)[1:]
+
+
+def test_the_page_lists_exactly_the_rules_of_the_checker() -> None:
+    listed = [
+        name for cell, _ in rows("histories.md", "## Rules") for name in re.findall(r"`([a-z-]+)`", cell)
+    ]
+    assert sorted(listed) == sorted(get_args(Rule))
+
+
+@pytest.mark.parametrize("record", get_args(AnyRecord), ids=lambda record: record.__name__)
+def test_the_page_lists_exactly_the_fields_of_each_line(record: type[Record]) -> None:
+    config = record.__struct_config__
+    (fields,) = (cell for tag, cell in rows("histories.md", "## Input") if tag == f"`{config.tag}`")
+    outside_brackets = re.sub(r"\([^()]*\)", "", fields)
+    listed = re.findall(r"`([a-z_]+)\??`", outside_brackets)
+    assert sorted(listed) == sorted(record.__struct_encode_fields__)
+
+
+def test_every_status_of_an_error_is_on_the_page() -> None:
+    listed = {cell for cell, _ in rows("statuses.md", "# Exit statuses")}
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.HoldallError)
+    ]
+    assert {str(kind.exit_status) for kind in kinds} <= listed
