@@ -151,10 +151,12 @@ def test_a_relative_state_folder_lies_beside_the_file(tmp_path: Path):
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str):
+    refused = ""
     try:
         parse_settings(text)
-    except BadConfig as refused:
-        assert refused.text
+    except BadConfig as error:
+        refused = error.text
+    assert refused == "" or refused.startswith("holdall.toml")
 
 
 @given(
@@ -173,9 +175,9 @@ def test_any_pool_is_read_or_refused(values: dict[str, object]):
         else:
             shown = str(value).lower()
         lines.append(f"{key} = {shown}")
+    refused = ""
     try:
-        settings = parse_settings("\n".join(lines))
-    except BadConfig as refused:
-        assert "holdall.toml" in refused.text
-    else:
-        assert settings.pools[0].units
+        assert parse_settings("\n".join(lines)).pools[0].units
+    except BadConfig as error:
+        refused = error.text
+    assert refused == "" or refused.startswith("holdall.toml")

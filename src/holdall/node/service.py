@@ -77,6 +77,8 @@ class Service:
             earlier = store.boot_record()
             if earlier is None:
                 await self._plausible_clock()
+            else:
+                store.check_turns(earlier, boot_id=self._boot_id)
             start = self._decide(earlier, others_served=self._take_locks())
             failpoint.visit("boot-before-commit")
             if earlier is None:

@@ -71,7 +71,7 @@ class Store:
         try:
             self._db = _connect(folder / paths.JOURNAL_NAME, self._level)
             self.turn = _prepare(self._db, folder)
-            self._mark = _open_mark(folder, self.turn)
+            self._mark, self._answered = _open_mark(folder)
         except BaseException:
             self.close()
             raise
@@ -88,8 +88,21 @@ class Store:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (_BOOT,)).fetchone()
         return None if row is None else msgspec.msgpack.decode(_checked(_BOOT, row[0]), type=BootRecord)
 
+    def check_turns(self, earlier: BootRecord, *, boot_id: str) -> None:
+        """Refuse a journal that lacks turns it can't have lost by a power cut. Raises BadConfig.
+
+        Within one kernel boot, and at level power ever, what was committed is there; if it is not, the journal was
+        changed or damaged, and going on with it could give a unit twice.
+        """
+        complete = earlier.boot_id == boot_id or earlier.durability == "power"
+        if complete and self._answered > self.turn:
+            text = f"it ends with turn {self.turn}, but turn {self._answered} has been answered"
+            raise BadConfig(_damaged_text(self.folder, text))
+
     def save_boot(self, record: BootRecord) -> None:
         """Keep the record of this start, synced. Raises JournalFull or JournalBroken."""
+        # From here on the mark counts this journal's turns, not those of one that was lost.
+        self._set_mark(self.turn)
         value = _sealed(_BOOT, msgspec.msgpack.encode(record))
         self._transaction([("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(_BOOT, value)])], synced=True)
 
@@ -128,8 +141,7 @@ class Store:
         ]
         self._transaction(steps, synced=synced)
         self.turn += 1
-        if self._mark >= 0:
-            os.pwrite(self._mark, b"%020d\n" % self.turn, 0)
+        self._set_mark(self.turn)
 
     def sync(self) -> None:
         """Bring the whole journal into its main file and onto the disk, as at the end of a service."""
@@ -146,6 +158,14 @@ class Store:
             if descriptor >= 0:
                 os.close(descriptor)
         self._mark = self._lock = -1
+
+    def _set_mark(self, turn: int) -> None:
+        try:
+            os.pwrite(self._mark, b"%020d\n" % turn, 0)
+        except OSError as error:
+            raise JournalBroken(
+                f"can't write in the state folder {self.folder}: {error.strerror}."
+            ) from error
 
     def _transaction(self, steps: list[tuple[str, list[tuple[object, ...]]]], *, synced: bool) -> None:
         db = self.db
@@ -236,19 +256,14 @@ def _prepare(db: sqlite3.Connection, folder: Path) -> int:
         raise BadConfig(_open_text(folder, error)) from None
 
 
-def _open_mark(folder: Path, turn: int) -> int:
-    """Open the turn mark. Raises BadConfig when it names a later turn than the journal has."""
+def _open_mark(folder: Path) -> tuple[int, int]:
+    """Open the turn mark: descriptor and the turn that it names (0: none)."""
     try:
         descriptor = os.open(folder / _MARK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BadConfig(f"can't write in the state folder {folder}: {error.strerror}.") from None
     text = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-    if turn > 0 and text.isdigit() and int(text) > turn:
-        os.close(descriptor)
-        raise BadConfig(
-            _damaged_text(folder, f"it ends with turn {turn}, but turn {int(text)} has been answered")
-        )
-    return descriptor
+    return descriptor, int(text) if text.isdigit() else 0
 
 
 def _sealed(key: str, body: bytes) -> bytes:
