@@ -61,8 +61,8 @@ class Book(Protocol):
 class PoolGuard(Protocol):
     """A manager as the lease book sees it."""
 
-    def capacity_changed(self, out: Effects) -> None:
-        """Units have left or come back, or the quarantine is over: evaluate again."""
+    def capacity_changed(self, out: Effects, pools: Collection[str] = ()) -> None:
+        """Units of these pools (none named: of any) have left or come back, or the quarantine is over: evaluate again."""
         ...
 
     def departed(self, claim: ClaimId, out: Effects, reason: str = "expired") -> None:

@@ -10,7 +10,6 @@ from typing import Self, assert_never
 import msgspec
 
 from holdall.machine.contract import (
-    BOOT_KEY,
     Address,
     Boot,
     Forget,
@@ -62,11 +61,8 @@ class Manager:
 
     # The machine's side
 
-    def recover(self, records: Mapping[str, Record], out: Effects) -> None:
-        """Held locks always; lines only when the journal is complete and the epoch the same."""
-        boot = records[BOOT_KEY]
-        if not isinstance(boot, Boot):
-            raise TypeError(f"records[{BOOT_KEY!r}] is no Boot")
+    def recover(self, records: Mapping[str, Record], boot: Boot, out: Effects) -> None:
+        """Held locks always; lines only when the journal is complete and the epoch the same. The book is up."""
         self.epoch = boot.epoch
         self.quarantine_ms = boot.quarantine_ms
         known = [records[key] for key in sorted(records)]

@@ -1,0 +1,77 @@
+"""A lease book that only counts: units without names and fences, for explorer, simulator and tests."""
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import Self
+
+from holdall.protocols.hooks import Effects
+from holdall.protocols.vocabulary import ClaimId, Terms, UnitGrant
+
+
+class CountingBook:
+    """Capacities and what each claim has. Units are all alike: name "" and fence 0."""
+
+    def __init__(self, node: str, capacities: Mapping[str, int]) -> None:
+        self.node = node
+        self.granting = True
+        """False in quarantine."""
+        self._capacities = dict(capacities)
+        self._held: dict[ClaimId, tuple[tuple[str, int], ...]] = {}
+
+    def may_grant(self) -> bool:
+        return self.granting
+
+    def capacity(self, pool: str) -> int:
+        return self._capacities.get(pool, 0)
+
+    def change_capacity(self, pool: str, units: int) -> None:
+        """From now on count with so many; tell the manager in the same turn."""
+        self._capacities[pool] = units
+
+    def set_aside(
+        self, claim: ClaimId, attempt: int, counts: Mapping[str, int], terms: Terms, out: Effects
+    ) -> tuple[UnitGrant, ...]:
+        del terms, out
+        self._held[claim] = tuple(sorted(counts.items()))
+        return self.units(claim, attempt)
+
+    def book(self, claim: ClaimId, attempt: int, out: Effects) -> None:
+        """Nothing to note: a count has no state."""
+
+    def give_back(
+        self,
+        claim: ClaimId,
+        attempt: int,
+        keep: Mapping[str, int],
+        out: Effects,
+        named: Collection[UnitGrant] = (),
+    ) -> None:
+        del attempt, out, named
+        held = self._held.pop(claim, ())
+        rest = tuple((pool, least) for pool, units in held if (least := min(units, keep.get(pool, 0))) > 0)
+        if rest:
+            self._held[claim] = rest
+
+    def extend(self, claim: ClaimId, attempt: int, for_ms: int, out: Effects) -> bool:
+        """Any end is fine."""
+        del attempt, for_ms, out
+        return claim in self._held
+
+    def units(self, claim: ClaimId, attempt: int) -> tuple[UnitGrant, ...]:
+        del attempt
+        return tuple(
+            UnitGrant(self.node, pool, "", 0)
+            for pool, units in self._held.get(claim, ())
+            for _ in range(units)
+        )
+
+    def key(self) -> Hashable:
+        """What a claim has is the manager's rows again, so capacities and quarantine are all."""
+        return (self.granting, tuple(sorted(self._capacities.items())))
+
+    def copy(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.node = self.node
+        twin.granting = self.granting
+        twin._capacities = self._capacities.copy()
+        twin._held = self._held.copy()
+        return twin
