@@ -4,9 +4,9 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from commands_page import write_commands_page
+from docs.commands_page import write_commands_page
 
 project = "holdall"
 author = "The holdall authors"

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from commands_page import command_names, write_commands_page
+from docs.commands_page import command_names, write_commands_page
 from typer.core import TyperGroup
 from typer.main import get_group
 
