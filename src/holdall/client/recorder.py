@@ -1,0 +1,117 @@
+"""Says into a history what a link lives through; without a history it says nothing."""
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdall.client.history import HistoryWriter, Unit
+from holdall.client.tenure import Tenure
+from holdall.model import frames
+
+HISTORY_ENV = "HOLDALL_HISTORY"
+ALTERNATIVES_MAX = 64
+_MS = 1_000_000
+
+
+def open_recorder(path: str | os.PathLike[str] | None, client: str) -> "Recorder":
+    """A recorder for `path`, else for what HOLDALL_HISTORY names, else one that says nothing."""
+    named = os.fspath(path) if path is not None else os.environ.get(HISTORY_ENV, "")
+    return Recorder(HistoryWriter(named, client) if named else None)
+
+
+class Recorder:
+    """Between a link and a HistoryWriter: moments are CLOCK_BOOTTIME in milliseconds here, stamps there."""
+
+    def __init__(self, writer: HistoryWriter | None) -> None:
+        self.writer = writer
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def claiming(self, claim: frames.Claim) -> str:
+        """Before it is sent. Returns the claim's id in the history."""
+        if self.writer is None:
+            return ""
+        name = self.writer.new_claim()
+        first, *others = itertools.islice(whole_needs(claim.needs), ALTERNATIVES_MAX)
+        self.writer.claim(name, first, otherwise=others)
+        return name
+
+    def queued(self, name: str, queued: frames.Queued) -> None:
+        if self.writer is not None and name:
+            self.writer.queued(name, bound=queued.why.passes_bound)
+
+    def granted(self, name: str, tenure: Tenure) -> None:
+        if self.writer is None or not name or tenure.view:
+            return
+        self.writer.grant(
+            name,
+            units_of(tenure.lease.units),
+            lease=tenure.lease.lease,
+            call=_stamp(tenure.sent_ms),
+            ttl_ns=tenure.ttl_ms * _MS,
+            valid_until=_stamp(tenure.end_ms()),
+        )
+
+    def failed(self, name: str, *, definite: bool) -> None:
+        if self.writer is not None and name:
+            self.writer.fail(name, definite=definite)
+
+    def renewed(self, tenure: Tenure) -> None:
+        if self.writer is not None and not tenure.view:
+            self.writer.renew(
+                tenure.lease.lease,
+                ok=True,
+                call=_stamp(tenure.sent_ms),
+                ttl_ns=tenure.ttl_ms * _MS,
+                valid_until=_stamp(tenure.end_ms()),
+            )
+
+    def lost(self, tenure: Tenure) -> None:
+        if self.writer is not None and not tenure.view:
+            self.writer.lost(tenure.lease.lease)
+
+    def releasing(self, tenure: Tenure) -> int:
+        """Before it is sent. Returns the stamp for `released`."""
+        if self.writer is None or tenure.view:
+            return 0
+        return self.writer.releasing(tenure.lease.lease)
+
+    def released(self, tenure: Tenure, stamp: int, *, ok: bool | None) -> None:
+        if self.writer is not None and stamp:
+            self.writer.released(tenure.lease.lease, call=stamp, ok=ok)
+
+
+def units_of(units: Sequence[frames.HeldUnit]) -> list[Unit]:
+    """As a history names them: by short name while all lie on one node."""
+    one_node = len({unit.node for unit in units}) <= 1
+    return [
+        Unit(unit.pool, unit.name if one_node else f"{unit.name}@{unit.node}", unit.fence) for unit in units
+    ]
+
+
+def whole_needs(needs: Sequence[frames.Need]) -> Iterator[Mapping[str, int | str]]:
+    """Every way in which the needs can be met, as units by pool; the preferred ones first."""
+    ways = [[way for option in need.options for way in _ways(option)] for need in needs]
+    for choice in itertools.product(*ways):
+        total: dict[str, int | str] = {}
+        for pool, count in itertools.chain.from_iterable(choice):
+            before = total.get(pool, 0)
+            total[pool] = "all" if isinstance(before, str) or isinstance(count, str) else before + count
+        yield total
+
+
+def _ways(option: frames.Selector) -> Iterator[tuple[tuple[str, int | str], ...]]:
+    if option.count == 0:
+        yield tuple((pool, "all") for pool in option.pools)
+        return
+    if len(option.pools) == 1:
+        yield ((option.pools[0], option.count),)
+        return
+    for picked in itertools.combinations_with_replacement(option.pools, option.count):
+        yield tuple((pool, picked.count(pool)) for pool in option.pools if pool in picked)
+
+
+def _stamp(boottime_ms: int | None) -> int | None:
+    return HistoryWriter.stamp_of(None if boottime_ms is None else boottime_ms * _MS)

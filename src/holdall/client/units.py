@@ -1,0 +1,51 @@
+"""The units of a lease, as users see them: `lease.units["psu"][0].fence`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from holdall.model.errors import BadSpec
+from holdall.model.frames import HeldUnit
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """One unit. Pass `fence` on to whatever the unit is, so that it can refuse an older holder."""
+
+    name: str
+    node: str
+    fence: int
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.node}"
+
+
+def by_pool(units: tuple[HeldUnit, ...]) -> Mapping[str, list[Unit]]:
+    """The units by the name of their pool, in the order in which the node lists them."""
+    pools: dict[str, list[Unit]] = {}
+    for unit in units:
+        pools.setdefault(unit.pool, []).append(Unit(unit.name, unit.node, unit.fence))
+    return MappingProxyType(pools)
+
+
+def drop_names(units: tuple[HeldUnit, ...], given: tuple[object, ...]) -> tuple[str, ...]:
+    """`pool/unit` of what shall be given back: Units, `pool/unit`, a pool's or need's name (all its units)."""
+    names: list[str] = []
+    for item in given:
+        matches = [unit for unit in units if _is_meant(unit, item)]
+        if not matches:
+            held = ", ".join(f"{unit.pool}/{unit.name}" for unit in units) or "nothing"
+            raise BadSpec(f"the lease holds no {item}. It holds: {held}")
+        names += [f"{unit.pool}/{unit.name}" for unit in matches]
+    return tuple(dict.fromkeys(names))
+
+
+def _is_meant(unit: HeldUnit, item: object) -> bool:
+    if isinstance(item, Unit):
+        return (unit.name, unit.node, unit.fence) == (item.name, item.node, item.fence)
+    return str(item) in {
+        unit.pool,
+        unit.name,
+        f"{unit.pool}/{unit.name}",
+        f"{unit.pool}/{unit.name}@{unit.node}",
+    }
