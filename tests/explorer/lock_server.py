@@ -202,6 +202,18 @@ class LockServer:
     def timer_kind(self, host: str, timer: str) -> TimerKind:
         return "repair"
 
+    def placed(self, claim: ClaimId, number: int) -> ClaimId:
+        return claim
+
+    def attempt_of(self, host: Host, claim: ClaimId) -> int:
+        customer = host.parts["claimant"]
+        assert isinstance(customer, Customer)
+        return 1 if customer.phases.get(claim) in {"asked", "inside"} else 0
+
+    def has(self, facts: Hashable, lease: Lease) -> bool:
+        assert isinstance(facts, tuple)
+        return lease[1] in facts
+
     def lapse_for_claimant(self, lease: Lease) -> Arrival:
         return self.command(lease[1].node, LeaseLost(lease[1], "expired"))
 

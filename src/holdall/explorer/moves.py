@@ -13,7 +13,7 @@ from holdall.explorer.mail import Mail, bits, subsets
 from holdall.explorer.table import Events, HostTable, Notices, Outcome
 from holdall.machine.contract import Boot
 from holdall.machine.host import Arrival
-from holdall.world.clients import Act, Clients, Scene
+from holdall.world.clients import Act, Clients, Lease, Scene
 from holdall.world.faults import KINDS, Budget, repairs_needed, spend
 from holdall.world.system import System
 
@@ -33,8 +33,10 @@ class Move(NamedTuple):
     timer: str = ""
     lost: int = 0
     """Messages in flight that vanish with it."""
-    cut: int = -1
-    """With crash: so many messages of the turn have left; -1: it came between two turns."""
+    within: str = ""
+    """With crash: kind of the turn that it cut, whose message, event or timer stands here; empty: between turns."""
+    cut: int = 0
+    """So many messages of that turn have left."""
     text: str = ""
 
 
@@ -64,7 +66,7 @@ class Space:
         self, system: System, left: Budget, *, timers: Timers | None = None, claimants_crash: bool = False
     ) -> None:
         self.system = system
-        self.clients = Clients(system.world, left)
+        self.clients = Clients(system.world, left, system.placed)
         self.names = system.hosts()
         self.nodes = len(system.world.nodes())
         self.mail = Mail(self.names)
@@ -90,6 +92,7 @@ class Space:
         self._ready: list[tuple[Ready, ...] | None] = []
         self._told: dict[tuple[int, int], int] = {}
         self._came_up: dict[tuple[int, int, str], int] = {}
+        self._lapsing: dict[tuple[int, int, Lease], int] = {}
         self._joint: dict[tuple[int, ...], str] = {}
         self._host_numbers = {name: number for number, name in enumerate(self.names)}
         self._crashing = range(len(self.names) if claimants_crash else self.nodes)
@@ -213,10 +216,31 @@ class Space:
                 after = (*state[:-2], self._reaching(net, ready.then), ready.then)
                 yield Step(move, after, not act.fault)
                 continue
+            then = ready.then
+            if act.lapse is not None:
+                lapsed = self._lapsed(state[host], host, ready, act.lapse)
+                if lapsed is None:
+                    continue
+                then = lapsed
             outcome = self.tables[host].arrive(state[host], ready.event, ready.arrival)
-            if act.lapse is not None and host < self.nodes and outcome.local == state[host]:
-                continue  # nothing of that claim is here (yet)
-            yield self._after(state, move, outcome, net, ready.then, progress=not act.fault)
+            yield self._after(state, move, outcome, net, then, progress=not act.fault)
+
+    def _lapsed(self, local: int, host: int, ready: Ready, lease: Lease) -> int | None:
+        """The scene after a lease's end; None where there is nothing (yet) that could end."""
+        table = self.tables[host]
+        if host < self.nodes:
+            return ready.then if self.system.has(table.fact_values[table.facts[local]], lease) else None
+        if not ready.act.fault:
+            return ready.then
+        attempt = self.system.attempt_of(table.hosts[local], lease[1])
+        if not attempt:
+            return None
+        key = (ready.then, attempt, lease)
+        known = self._lapsing.get(key)
+        if known is None:
+            scene = self.clients.lapsing(self.scenes[ready.then], lease, attempt)
+            known = self._lapsing[key] = self.scene_number(scene)
+        return known
 
     def _repairs(self, state: State, net: int, scene: int) -> Iterator[Step]:
         silent = {self._host_numbers[name] for name in self.scenes[scene].silent}
@@ -230,7 +254,7 @@ class Space:
 
     def _quarantines(self, state: State, net: int, scene: int) -> Iterator[Step]:
         """A quarantine ends when no lease given before it can live, so the world must not end it earlier."""
-        haunted = {node for node, _ in self.scenes[scene].ghosts}
+        haunted = {lease[0] for lease in self.scenes[scene].ghosts}
         for host in range(self.nodes):
             table = self.tables[host]
             if table.name in haunted:
@@ -282,7 +306,9 @@ class Space:
             for count, message in enumerate(outcome.sends):
                 cut = list(state)
                 cut[host], cut[-2], cut[-1] = outcome.local, self._reaching(net | mask, scene), scene
-                yield from self._come_up(tuple(cut), kind, move._replace(kind=kind, cut=count))
+                yield from self._come_up(
+                    tuple(cut), kind, move._replace(kind=kind, within=move.kind, cut=count)
+                )
                 mask |= 1 << message
 
     def _next_turns(self, state: State, host: int) -> Iterator[tuple[Outcome, int, int, Move]]:

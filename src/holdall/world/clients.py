@@ -4,7 +4,7 @@ All of it is one immutable value, the scene, so that the explorer can number sce
 exclusion is judged by: a unit is in use when a client thinks that it holds it, whatever the books say.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -64,8 +64,11 @@ class Client(msgspec.Struct, frozen=True):
     holds: tuple[UnitGrant, ...] = ()
 
 
-Lease: TypeAlias = tuple[str, ClaimId]
-"""(node, claim): what the claim has at that node."""
+Lease: TypeAlias = tuple[str, ClaimId, int]
+"""(node, claim, attempt): what the claim has at that node; attempt 0 means all of them."""
+
+Placed: TypeAlias = Callable[[ClaimId, int], ClaimId]
+"""(claim, number of a placement) -> the id under which nodes know that placement; 0 is the claim itself."""
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -81,8 +84,8 @@ class Scene(msgspec.Struct, frozen=True):
     """Over by the claimant's clock, not yet at the node."""
     ghosts: tuple[Lease, ...] = ()
     """Given before the node lost everything, and not yet over by the claimant's clock."""
-    meter: tuple[tuple[str, ClaimId, int], ...] = ()
-    """(node, claim, how many may still get ahead of it there)."""
+    meter: tuple[tuple[str, ClaimId, int, int], ...] = ()
+    """(node, claim, attempt, how many may still get ahead of it there)."""
     wrong: str = ""
     """A property that this scene violates; such a scene has no successors."""
 
@@ -92,6 +95,7 @@ class Waits(msgspec.Struct, frozen=True, tag="waits"):
 
     node: str
     claim: ClaimId
+    attempt: int
     ahead: int
 
 
@@ -100,6 +104,7 @@ class Overtaken(msgspec.Struct, frozen=True, tag="overtaken"):
 
     node: str
     claim: ClaimId
+    attempt: int
 
 
 Notice: TypeAlias = msgspec.Struct
@@ -124,8 +129,9 @@ class Act(msgspec.Struct, frozen=True):
 class Clients:
     """The clients of one world."""
 
-    def __init__(self, world: World, left: Budget) -> None:
+    def __init__(self, world: World, left: Budget, placed: Placed) -> None:
         self.world = world
+        self._placed = placed
         self.first = Scene(tuple(Client() for _ in world.claims), left, (0,) * len(world.nodes()))
         self._capacity = world.capacity()
         self._slots: dict[ClaimId, int] = {}
@@ -194,11 +200,17 @@ class Clients:
             spent = spend(scene.left, "expiry")
             for slot in range(len(scene.clients)):
                 if scene.clients[slot].phase is not Phase.ENDING:
-                    for lease in sorted(self.leases_of(scene, slot) - set(scene.lapsed)):
-                        lapsed = tuple(sorted((*scene.lapsed, lease)))
-                        then = msgspec.structs.replace(scene, left=spent, lapsed=lapsed)
-                        found.append(Act("loses a lease", lease[1].node, then, lapse=lease, fault=True))
+                    own = self.claim(slot, scene.clients[slot].round)
+                    for lease in sorted(self.leases_of(scene, slot)):
+                        if lease[1] == own:
+                            then = msgspec.structs.replace(scene, left=spent)
+                            found.append(Act("loses a lease", own.node, then, lapse=lease, fault=True))
         return found
+
+    def lapsing(self, scene: Scene, lease: Lease, attempt: int) -> Scene:
+        """The claimant has given this attempt up; from now on the node may end it, too."""
+        lapsed = tuple(sorted({*scene.lapsed, (lease[0], lease[1], attempt)}))
+        return msgspec.structs.replace(scene, lapsed=lapsed)
 
     def came_up(self, scene: Scene, node: str, kind: str) -> Scene:
         """A node that owns pools has come up with another epoch (`kind` reboot or wipe)."""
@@ -272,16 +284,17 @@ class Clients:
         )
 
     def leases_of(self, scene: Scene, slot: int) -> set[Lease]:
-        """(node, claim) for all nodes that the client's present claim may have reached."""
+        """What the client's present claim may have, at every node that it may have reached."""
         plan, client = self.world.claims[slot], scene.clients[slot]
         if client.phase in {Phase.IDLE, Phase.OVER, Phase.SILENT}:
             return set()
         claim = self.claim(slot, client.round)
-        found = {(place.node, claim) for place in plan.need}
-        found |= {(place.node, claim) for sibling in plan.siblings for place in sibling}
+        found: set[Lease] = set()
+        for number, placement in enumerate((plan.need, *plan.siblings)):
+            found |= {(place.node, self._placed(claim, number), 0) for place in placement}
         for step in plan.steps:
             if isinstance(step, Swap):
-                found |= {(place.node, self.companion(claim)) for place in step.add}
+                found |= {(place.node, self.companion(claim), 0) for place in step.add}
         return found
 
     # What clients are told
@@ -351,14 +364,14 @@ class Clients:
         )
 
     def _metered(self, scene: Scene, notice: "Waits | Overtaken") -> Scene:
-        counts = {(node, claim): left for node, claim, left in scene.meter}
-        entry = (notice.node, notice.claim)
+        counts = {(node, claim, attempt): left for node, claim, attempt, left in scene.meter}
+        entry = (notice.node, notice.claim, notice.attempt)
         if isinstance(notice, Waits):
             bound = self.world.passes + self.world.passes_per_ahead * notice.ahead
             counts.setdefault(entry, bound)
         else:
             counts[entry] = counts.get(entry, 0) - 1
-        meter = tuple((node, claim, left) for (node, claim), left in sorted(counts.items()))
+        meter = tuple((*where, left) for where, left in sorted(counts.items()))
         wrong = ""
         if counts[entry] < 0:
             wrong = f"bound: more got ahead of {notice.claim} at {notice.node} than its bound"
@@ -376,8 +389,9 @@ class Clients:
         held: list[tuple[str, str, str]] = [
             (unit.node, unit.pool, unit.unit) for client in scene.clients for unit in client.holds
         ]
-        if len(set(held)) != len(held):
-            twice = min(unit for unit in set(held) if held.count(unit) > 1)
+        named = [unit for unit in held if unit[2]]  # units of a book that only counts have no names
+        if len(set(named)) != len(named):
+            twice = min(unit for unit in set(named) if named.count(unit) > 1)
             text = f"exclusion: {twice[1]}/{twice[2]}@{twice[0]} is held by two clients"
             return msgspec.structs.replace(scene, wrong=text)
         for (node, pool), units in self._capacity.items():

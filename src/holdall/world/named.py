@@ -93,7 +93,7 @@ def _two_nodes() -> list[World]:
 
 
 def _three_nodes() -> list[World]:
-    keep_none = GiveBack((("n0", ()),))
+    keep_last = GiveBack((("n0", ()), ("n2", vector("a"))))
     return [
         world("ring3", "ab", ["0:ab->1:a", "1:ab->2:a", "2:ab->0:a"]),
         world("ring3+1", "a", ["0->1", "1->2", "2->0", "1"]),
@@ -102,7 +102,7 @@ def _three_nodes() -> list[World]:
         world("low3", "ab", ["0:a->1:a->2:ab", "0:ab->1:b->2:a", "1:ab"]),
         world("k3", "ab", ["0:a->1:ab->2:a", "2:a->1:a->0:a"]),
         world("kb", "a", ["0->1", "1->2"]),
-        world("shk", "a", [plan("2->0", steps=(keep_none,)), "1->2"]),
+        world("shk", "a", [plan("2->0", steps=(keep_last,)), "1->2"]),
     ]
 
 
@@ -123,7 +123,7 @@ def _no_wait(repeat: int) -> list[World]:
     tries = [plan("0:a", wait=False, repeat=repeat), plan("0:b", wait=False, repeat=repeat)]
     return [
         world("t1", "ab", ["0:ab", *tries]),
-        world("t2", "a", ["0->1", "1->0", plan("0->1", wait=False)]),
+        world("t2", "a", ["0->1", "1->0"], try_from=2),
         world("t2no", "ab", ["0:ab->1:a", "1:ab->0:a", plan("0:b->1:a", wait=False)]),
     ]
 
@@ -135,10 +135,15 @@ def _shrinking() -> list[World]:
     return [
         world("shr1", "ab", [plan("0:ab", steps=(keep(n0="a"),)), "0:b", "0:a"]),
         world(
-            "shr2", "ab", [plan("0:ab->1:a", steps=(keep(n0="a"),)), plan("0:b->1:ab", steps=(keep(n0=""),))]
+            "shr2",
+            "ab",
+            [
+                plan("0:ab->1:a", steps=(keep(n0="a", n1="a"),)),
+                plan("0:b->1:ab", steps=(keep(n0="", n1="ab"),)),
+            ],
         ),
-        world("shr3", "a", [plan("0->1->2", steps=(keep(n1=""),)), "1->2"]),
-        world("shr4", "a", [plan("0->1", steps=(keep(n1=""),)), "1->0"]),
+        world("shr3", "a", [plan("0->1->2", steps=(keep(n0="a", n1="", n2="a"),)), "1->2"]),
+        world("shr4", "a", [plan("0->1", steps=(keep(n0="a", n1=""),)), "1->0"]),
     ]
 
 
@@ -172,13 +177,13 @@ def _metered() -> list[World]:
 
 
 def _limited() -> list[World]:
-    one = {"limits": (("n0", "amy", 1),)}
-    both = {"limits": (("n0", "amy", 1), ("n1", "amy", 1))}
-    amy = {"holder": "amy"}
+    one = (("n0", "a", "amy", 1),)
+    both = (*one, ("n1", "a", "amy", 1))
+    amy, amy_back, amy_on = (plan(text, holder="amy") for text in ("0:a", "1:a->0:a", "0:a->1:a"))
     return [
-        world("lim3", "2a", [plan("0:a", **amy), plan("0:a", **amy), "0:a", "0:a"], **one),
-        world("lim2", "2a", [plan("0:a->1:a", **amy), plan("1:a->0:a", **amy)], **both),
-        world("lim4", "2a", [plan("0:a->1:a", **amy), plan("1:a->0:a", **amy), "0:a"], **both),
+        world("lim3", "2a", [amy, amy, "0:a", "0:a"], limits=one),
+        world("lim2", "2a", [amy_on, amy_back], limits=both),
+        world("lim4", "2a", [amy_on, amy_back, "0:a"], limits=both),
     ]
 
 

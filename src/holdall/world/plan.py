@@ -79,8 +79,12 @@ class World(msgspec.Struct, frozen=True):
     claims: tuple[ClaimPlan, ...]
     passes: int = 1
     passes_per_ahead: int = 0
-    limits: tuple[tuple[str, str, int], ...] = ()
-    """(node, holder, units): how much one holder may have on a node."""
+    limits: tuple[tuple[str, str, str, int], ...] = ()
+    """(node, pool, holder, units): how much one holder may have of a pool."""
+    tell_stamp: bool = False
+    """Claims are told the age that their first node gave them (they keep it when they must come again)."""
+    try_from: int = 4
+    """A waiting claim over so many nodes tries all at once first."""
     meter: bool = False
     """Count, independently of the machines, who gets ahead of whom."""
     mutant: str = ""

@@ -5,7 +5,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from holdall.machine.contract import Boot
 from holdall.machine.host import Arrival, Host
-from holdall.protocols.vocabulary import ToClaimant
+from holdall.protocols.vocabulary import ClaimId, ToClaimant
 from holdall.world.clients import Lease, Notice
 from holdall.world.plan import World
 
@@ -57,6 +57,18 @@ class System(Protocol):
 
     def timer_kind(self, host: str, timer: str) -> TimerKind:
         """What a timer (named as in `Turn.timers`) stands for."""
+        ...
+
+    def placed(self, claim: ClaimId, number: int) -> ClaimId:
+        """The id under which nodes know a placement of a claim; number 0 is the claim itself."""
+        ...
+
+    def attempt_of(self, host: Host, claim: ClaimId) -> int:
+        """The attempt that a claimant is at; 0 when it does not know the claim, or ends it."""
+        ...
+
+    def has(self, facts: Hashable, lease: Lease) -> bool:
+        """Whether a node has something of this attempt or an earlier one (of any, for attempt 0)."""
         ...
 
     def lapse_for_claimant(self, lease: Lease) -> Arrival:
