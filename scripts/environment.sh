@@ -1,7 +1,9 @@
 # Sourced by ./test and ./demo: makes the virtual environment .venv from a lock file, once per change of the lock.
 # Needs Python 3.11 or later with venv and pip, nothing else.
 
-heading() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+heading() { # TEXT…, bold on a terminal
+    if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' "$*"; else printf '\n== %s\n' "$*"; fi
+}
 
 find_python() { # prints the first interpreter that is new enough
     local candidate
