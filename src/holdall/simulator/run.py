@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from holdall.leases.records import FENCE_KEY
-from holdall.machine.contract import Address, Boot, Message, Received, Record, SetTimer
+from holdall.machine.contract import Address, Boot, ClockRead, Message, Received, Record, SetTimer
 from holdall.machine.host import SEPARATOR, Arrival, Host, Turn
 from holdall.machine.trace import Kind, Step
 from holdall.protocols.vocabulary import ClaimId
@@ -106,6 +106,7 @@ class Run:
         )
         self.sites: dict[str, Site] = {}
         self._owners = frozenset(self.system.nodes())
+        self._clocked = self.system.clocked
         self._faulty = setup.faults.any()
 
     def run(self) -> Report:
@@ -253,7 +254,17 @@ class Run:
     def _deliver(self, site: Site, part: str, event: Received) -> None:
         if site.up:
             self.delivered += 1
-            self._turn(site, (Arrival(part, event),))
+            if self._clocked and site.name in self._owners:
+                # as a node's driver does; +1, since 0 means that no clock was read
+                clock = ClockRead(int(self.now) + 1, int(self.now) + 1)
+                self._turn(
+                    site, (Arrival(part, Received(self._driver_address(site), clock)), Arrival(part, event))
+                )
+            else:
+                self._turn(site, (Arrival(part, event),))
+
+    def _driver_address(self, site: Site) -> Address:
+        return Address(site.name, "node")
 
     def _command(self, host: str, message: Message) -> None:
         site = self.sites[host]

@@ -20,6 +20,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """Clients begin no claim after it; then everybody who waits must still be served."""
     passes: int = 8
     passes_per_ahead: int = 1
+    try_from: int = 1000
+    """Chain: a claim over so many nodes or more asks all of them at once first."""
     ttl: float = 60.0
     """Life of a lease without renewal."""
 

@@ -1,11 +1,21 @@
-"""How the hosts of a run are built: the yardstick, or a protocol's shipped machines behind a lease book."""
+"""How the hosts of a run are built: the yardstick, or a protocol's shipped machines behind the lease book."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from holdall.machine.codec import CODEC
+from holdall.machine.contract import Address, Machine
 from holdall.machine.host import Host
-from holdall.simulator.setup import Setup
+from holdall.parties.pool_side import PoolSide
+from holdall.protocols.chain.claimant import Claimant as ChainClaimant
+from holdall.protocols.chain.messages import EndAck
+from holdall.protocols.chain.settling import Settings
+from holdall.protocols.ordered import properties as ordered_properties
+from holdall.protocols.ordered.claimant import Claimant as OrderedClaimant
+from holdall.protocols.ordered.messages import Unlocked
+from holdall.simulator.renewals import Alive, AliveOk, RenewalMessage, Renewals, Renewed
+from holdall.simulator.setup import DELAY_MS, Setup
+from holdall.simulator.sides import ChainSide, OrderedSide, specs_of
 from holdall.simulator.yardstick import CENTRE, CentralClaimant, CentralManager, YardstickMessage
 
 AGENT = "agent"
@@ -16,6 +26,8 @@ CENTRAL = "central"
 """Name of the yardstick, in place of a protocol's."""
 
 CODEC.register("yardstick", YardstickMessage)
+CODEC.register("renewal", RenewalMessage)
+CODEC.register("renewal record", Renewed)
 
 
 class System(Protocol):
@@ -23,6 +35,9 @@ class System(Protocol):
 
     uncounted: frozenset[type]
     """Kinds of message that are no work of the protocol: acknowledgements of an end, renewals."""
+
+    clocked: bool
+    """Whether managers are told the time (ClockRead) in each turn: stamps follow one clock."""
 
     def nodes(self) -> tuple[str, ...]:
         """Hosts with pools."""
@@ -32,7 +47,7 @@ class System(Protocol):
         """A host that has not been started; every name that is no node's is a claimant's."""
         ...
 
-    def given(self, host: Host) -> dict[str, int]:
+    def given(self, host: Host) -> Mapping[str, int]:
         """Pool -> units given, by the books of a host with pools."""
         ...
 
@@ -49,6 +64,7 @@ class Central:
     """The yardstick's hosts."""
 
     uncounted: frozenset[type] = frozenset()
+    clocked = False
 
     def __init__(self, setup: Setup) -> None:
         workload = setup.workload
@@ -59,30 +75,150 @@ class Central:
         }
 
     def nodes(self) -> tuple[str, ...]:
+        """One coordinator for all pools."""
         return (CENTRE.node,)
 
     def host(self, name: str) -> Host:
+        """The coordinator, or a client's host."""
         if name == CENTRE.node:
             return Host(name, {MANAGER: CentralManager(self._pools)})
         return Host(name, {CLAIMANT: CentralClaimant(name)})
 
-    def given(self, host: Host) -> dict[str, int]:
+    def given(self, host: Host) -> Mapping[str, int]:
+        """Judged by what clients believe only."""
+        del host
         return {}
 
     def wrong(self, host: Host) -> Iterable[str]:
+        """It has no properties of its own."""
+        del host
         return ()
 
     def entries(self, host: Host) -> int:
+        """Claims that wait or are held."""
         manager = host.parts.get(MANAGER)
         return len(manager.held) + len(manager.waiting) if isinstance(manager, CentralManager) else 0
 
 
+class _Placed:
+    """Common to protocols with their pools on the workload's nodes."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._nodes = frozenset(setup.workload.node_names())
+        self._repeat_ms = 4 * DELAY_MS if setup.repairs else None
+        self._repeat_most_ms = max(4 * DELAY_MS, setup.ttl_ms // 3)
+
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes of the workload, ascending."""
+        return tuple(sorted(self._nodes))
+
+    def host(self, name: str) -> Host:
+        """A manager's or a claimant's; with faults, leases are renewed between them."""
+        if name in self._nodes:
+            return Host(name, {MANAGER: self._manager(name)})
+        parts: dict[str, Machine] = {CLAIMANT: self._claimant(name)}
+        if self.setup.repairs:
+            parts[AGENT] = Renewals(name, self.setup.ttl_ms)
+        return Host(name, parts)
+
+    def _manager(self, name: str) -> Machine:
+        raise NotImplementedError
+
+    def _claimant(self, name: str) -> Machine:
+        raise NotImplementedError
+
+
+class Chain(_Placed):
+    """The default protocol."""
+
+    uncounted: frozenset[type] = frozenset({EndAck, Alive, AliveOk})
+    clocked = True
+
+    def _manager(self, name: str) -> Machine:
+        setup = self.setup
+        settings = Settings(
+            passes=setup.passes,
+            passes_per_ahead=setup.passes_per_ahead,
+            repeat_ms=self._repeat_ms,
+            repeat_most_ms=self._repeat_most_ms,
+        )
+        pools = specs_of(setup.workload.pools_on(name))
+        return ChainSide(name, pools, settings=settings, watch_peers=setup.repairs)
+
+    def _claimant(self, name: str) -> Machine:
+        return ChainClaimant(
+            name,
+            Address(name, AGENT),
+            try_from=self.setup.try_from,
+            repeat_ms=self._repeat_ms,
+            repeat_most_ms=self._repeat_most_ms,
+        )
+
+    def given(self, host: Host) -> Mapping[str, int]:
+        """Units of active rows."""
+        side = host.parts[MANAGER]
+        if not isinstance(side, PoolSide):
+            raise TypeError(f"{host.node} has no pool's side")
+        return {pool: side.manager.counts.use(pool) for pool in side.book.service.pools}
+
+    def wrong(self, host: Host) -> Iterable[str]:
+        """The chain's own properties."""
+        del host
+        return ()
+
+    def entries(self, host: Host) -> int:
+        """Rows, or claims of the claimant."""
+        side, claimant = host.parts.get(MANAGER), host.parts.get(CLAIMANT)
+        if isinstance(side, PoolSide):
+            return len(side.manager.rows)
+        return len(claimant.claims) if isinstance(claimant, ChainClaimant) else 0
+
+
+class Ordered(_Placed):
+    """The baseline."""
+
+    uncounted: frozenset[type] = frozenset({Unlocked, Alive, AliveOk})
+    clocked = False
+
+    def _manager(self, name: str) -> Machine:
+        return OrderedSide(name, self.setup.workload.pools_on(name), watch_peers=self.setup.repairs)
+
+    def _claimant(self, name: str) -> Machine:
+        return OrderedClaimant(
+            name, Address(name, AGENT), again_ms=self._repeat_most_ms if self.setup.repairs else None
+        )
+
+    def given(self, host: Host) -> Mapping[str, int]:
+        """Units of held locks."""
+        side = host.parts[MANAGER]
+        return side.manager.used if isinstance(side, OrderedSide) else {}
+
+    def wrong(self, host: Host) -> Iterable[str]:
+        """Lines in order, sums right, books equal."""
+        side = host.parts[MANAGER]
+        return ordered_properties.wrong_here(side.manager) if isinstance(side, OrderedSide) else ()
+
+    def entries(self, host: Host) -> int:
+        """Locks, or claims of the claimant."""
+        side, claimant = host.parts.get(MANAGER), host.parts.get(CLAIMANT)
+        if isinstance(side, OrderedSide):
+            return len(side.manager.locks)
+        return len(claimant.claims) if isinstance(claimant, OrderedClaimant) else 0
+
+
+SYSTEMS: dict[str, type[Central] | type[Chain] | type[Ordered]] = {
+    CENTRAL: Central,
+    "chain": Chain,
+    "ordered": Ordered,
+}
+
+
 def system(setup: Setup) -> System:
     """The hosts' maker for a setup. Raises ValueError for an unknown protocol."""
-    if setup.protocol == CENTRAL:
-        if setup.faults.any():
-            raise ValueError(
-                "the yardstick `central` survives no faults; leave them out or choose a protocol"
-            )
-        return Central(setup)
-    raise ValueError(f"unknown protocol {setup.protocol!r}")
+    made = SYSTEMS.get(setup.protocol)
+    if made is None:
+        raise ValueError(f"unknown protocol {setup.protocol!r}; known: {', '.join(sorted(SYSTEMS))}")
+    if made is Central and setup.faults.any():
+        raise ValueError("the yardstick `central` survives no faults; leave them out or choose a protocol")
+    return made(setup)

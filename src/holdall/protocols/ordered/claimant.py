@@ -25,7 +25,6 @@ from holdall.machine.contract import (
 )
 from holdall.protocols.hooks import Effects
 from holdall.protocols.ordered.messages import (
-    AGENT,
     MANAGER,
     ExtendLock,
     Lessen,
@@ -80,11 +79,11 @@ class Claimant:
     `again_ms`: how long an answer may take before the question is repeated; None: for ever.
     """
 
-    def __init__(self, node: str, *, again_ms: int | None = None) -> None:
+    def __init__(self, node: str, agent: Address, *, again_ms: int | None = None) -> None:
         self.node = node
         self.again_ms = again_ms
         self.claims: dict[ClaimId, ClaimRecord] = {}
-        self._agent = Address(node, AGENT)
+        self._agent = agent
 
     # Machine
 
@@ -93,17 +92,14 @@ class Claimant:
         return ()
 
     def recover(self, records: Mapping[str, Record]) -> Sequence[Effect]:
-        """Ask again for what waits, tell again what is held, end again what was ending."""
+        """Ask again for what waits, end again what was ending. The agent keeps for itself what is held."""
         out: Effects = []
         for key in sorted(records):
             record = records[key]
             if isinstance(record, ClaimRecord):
                 self.claims[record.claim] = msgspec.structs.replace(record, paused=False)
         for claim in sorted(self.claims):
-            record = self.claims[claim]
-            if record.phase is Phase.INSIDE and record.parent is None:
-                out.append(Send(self._agent, Granted(claim, record.attempt, self._units(record))))
-            self._ask(record, out)
+            self._ask(self.claims[claim], out)
         return out
 
     def handle(self, event: Event) -> Sequence[Effect]:
@@ -333,6 +329,8 @@ class Claimant:
         if record is None or record.phase is not Phase.INSIDE:
             out.append(Send(self._agent, ExtendRefused(claim, for_ms)))
             return
+        if not self._units(record):
+            out.append(Send(self._agent, ExtendRefused(claim, for_ms)))
         for member in self._family(record):
             places = tuple(place for place, units in enumerate(member.got) if units)
             member = msgspec.structs.replace(member, extending=places, for_ms=for_ms)  # noqa: PLW2901

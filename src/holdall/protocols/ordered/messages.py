@@ -122,9 +122,6 @@ MANAGER = "manager"
 """The part of a node that is its manager."""
 CLAIMANT = "claimant"
 """The part of a node that speaks for its claims."""
-AGENT = "agent"
-"""The part of a node that asks for claims."""
-
 
 # Records
 
