@@ -12,7 +12,9 @@ import pytest
 from holdall.node.boot import process_start_ticks
 from holdall.node.processes import Processes, is_gone
 
-DESCRIPTORS = Path("/proc/self/fd")
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture
@@ -62,12 +64,12 @@ def test_the_end_of_a_process_is_told_to_everybody_who_waits_for_it(child: "subp
 
 def test_a_closed_watch_keeps_no_descriptor(child: "subprocess.Popen[bytes]"):
     async def watch() -> int:
-        before = len(list(DESCRIPTORS.iterdir()))
+        before = descriptors()
         processes = Processes()
         for name in range(2000):
             processes.when_gone(child.pid, 0, str(name), lambda: None)
-        assert len(list(DESCRIPTORS.iterdir())) == before + 1
+        assert descriptors() == before + 1
         processes.close()
-        return len(list(DESCRIPTORS.iterdir())) - before
+        return descriptors() - before
 
     assert asyncio.run(watch()) == 0

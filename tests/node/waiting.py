@@ -11,7 +11,7 @@ _PAUSE_S = 0.02
 async def until_async(condition: Callable[[], object], what: str) -> None:
     """Return when `condition` holds; fail after half a minute."""
     end = time.monotonic() + WITHIN_S
-    while not condition():  # noqa: ASYNC110
+    while not condition():
         assert time.monotonic() < end, f"not within {WITHIN_S:g} s: {what}"
         await asyncio.sleep(_PAUSE_S)
 

@@ -44,6 +44,7 @@ class Connections:
         self.processes = processes
         self.refused = 0
         """Frames and connections that were not let in."""
+        self.turns = 0
         self.open: dict[str, Connection] = {}
         self._paused: set[Connection] = set()
         self._unsent: set[Connection] = set()
@@ -66,6 +67,7 @@ class Connections:
 
     def turn_done(self) -> None:
         """Write what the turn sent, one write a connection, and let paused ones be read again."""
+        self.turns += 1
         unsent, self._unsent = self._unsent, set()
         for connection in unsent:
             connection.flush()
@@ -97,6 +99,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._buffer = bytearray()
         self._taken = 0
+        self._taken_in_turn = 0
         self._is_paused = False
         self._is_known = False
         self._is_over = False
@@ -127,7 +130,6 @@ class Connection(asyncio.Protocol):
 
     def go_on(self) -> None:
         """A turn is over: take the frames that had to wait."""
-        self._taken = 0
         if self._is_over or not self._is_paused:
             return
         self._is_paused = False
@@ -190,6 +192,9 @@ class Connection(asyncio.Protocol):
     def _take_frames(self) -> None:
         start = 0
         view = self._buffer
+        if self._taken_in_turn != self._owner.turns:
+            self._taken_in_turn = self._owner.turns
+            self._taken = 0
         while not self._is_over:
             if self._taken >= FRAMES_PER_TURN_MAX:
                 self._pause()
