@@ -5,6 +5,7 @@ from pathlib import Path
 
 from holdall.checker.beliefs import holds_of
 from holdall.checker.excuses import Excuses
+from holdall.checker.order import given_after
 from holdall.checker.reading import Reading, read_files
 from holdall.checker.records import Duration, nanoseconds
 from holdall.checker.rules_books import judge_books
@@ -20,22 +21,24 @@ from holdall.checker.stories import History, Wait, put_together
 from holdall.checker.verdict import Floors, Statistics, Verdict, Violation
 
 
-def judge(paths: Sequence[Path], floors: Floors | None = None, *, max_wait: int | None = None) -> Verdict:
+def judge(paths: Sequence[Path], floors: Floors | None = None, *, max_wait_ns: int | None = None) -> Verdict:
     """The verdict on the histories in `paths` (files of JSON lines, in any order).
 
-    `floors`: the least that must have happened. `max_wait` in nanoseconds, in place of the one the history
-    states. Bad files and lines raise nothing: they are damage in the verdict.
+    `floors`: the least that must have happened. `max_wait_ns`: in place of the longest wait that the history
+    allows. Bad files and lines raise nothing: they are damage in the verdict.
     """
-    return judge_reading(read_files(paths), floors, max_wait=max_wait)
+    return judge_reading(read_files(paths), floors, max_wait_ns=max_wait_ns)
 
 
-def judge_reading(reading: Reading, floors: Floors | None = None, *, max_wait: int | None = None) -> Verdict:
+def judge_reading(
+    reading: Reading, floors: Floors | None = None, *, max_wait_ns: int | None = None
+) -> Verdict:
     """As `judge`, of lines that were read already."""
     history = put_together(reading)
     holds = holds_of(history)
     waits = list(history.waits())
     excuses = Excuses(history.faults, history.horizon)
-    overtakes = overtakes_of(history, waits)
+    overtakes = overtakes_of(history, waits, given_after(history, holds))
     idle = idle_with_demand(history, holds, waits, excuses)
     setup = history.setups[0].record if history.setups else None
     violations: list[Violation] = [
@@ -46,7 +49,10 @@ def judge_reading(reading: Reading, floors: Floors | None = None, *, max_wait: i
         *judge_leases(history),
         *judge_books(history, holds),
         *judge_starvation(
-            history, waits, excuses, _ns(setup.max_wait if setup else None) if max_wait is None else max_wait
+            history,
+            waits,
+            excuses,
+            _ns(setup.max_wait if setup else None) if max_wait_ns is None else max_wait_ns,
         ),
         *judge_overtakes(history, overtakes),
         *judge_reclaim(history, idle, _ns(setup.max_reclaim if setup else None)),
@@ -91,12 +97,16 @@ def _contradictory_lines(history: History, statistics: Statistics) -> list[str]:
         )
         damage.append(f"{lines[0].place}: lease {lease.lease} has no grant line here{more}")
     if history.setups:
-        for use in history.uses:
-            if not history.exists(use.record.pool, use.record.unit):
-                damage.append(f"{use.place}: there is no {use.record.pool}/{use.record.unit}")
-        for audit in history.audits:
-            if audit.record.pool not in history.pools:
-                damage.append(f"{audit.place}: there is no pool {audit.record.pool}")
+        damage += [
+            f"{use.place}: there is no {use.record.pool}/{use.record.unit}"
+            for use in history.uses
+            if not history.exists(use.record.pool, use.record.unit)
+        ]
+        damage += [
+            f"{audit.place}: there is no pool {audit.record.pool}"
+            for audit in history.audits
+            if audit.record.pool not in history.pools
+        ]
     return damage
 
 

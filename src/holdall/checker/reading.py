@@ -4,6 +4,7 @@ A process that was killed may leave half a line at the end of its file: that one
 other line that is no record is a problem, since what it said is missing from every rule.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Generic, NamedTuple, TypeVar
@@ -65,15 +66,15 @@ def read_files(paths: Iterable[Path]) -> Reading:
     lines: list[Line[AnyRecord]] = []
     problems: list[str] = []
     torn = 0
-    seen: set[Path] = set()
+    seen: set[tuple[int, int]] = set()
     for path in paths:
-        real = path.resolve()
-        if real in seen:
-            problems.append(f"{path}: given twice, read once; name each file once")
-            continue
-        seen.add(real)
         try:
             with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                if (status.st_dev, status.st_ino) in seen:
+                    problems.append(f"{path}: given twice, read once; name each file once")
+                    continue
+                seen.add((status.st_dev, status.st_ino))
                 torn += _read_file(file, str(path), lines, problems)
         except OSError as error:
             problems.append(f"{path}: cannot be read: {error.strerror or error}")

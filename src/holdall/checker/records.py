@@ -273,6 +273,8 @@ class Fault(Record, frozen=True, tag="fault"):
     start: Stamp
     end: Stamp | None = None
     excuse: bool = False
+    client: Name | None = None
+    """It hit this client alone (a pause, say): only its own waits are excused."""
 
     def __post_init__(self) -> None:
         _in_order(self.start, self.end, "the fault ends before it starts")

@@ -124,10 +124,10 @@ def _longest_overlaps(
     idles: Sequence[Idle], waits: Sequence[Wait], excuses: Excuses
 ) -> Iterator[IdleWithDemand]:
     """Three cases for each idle time: a wait that began before it, one that outlasts it, one within it."""
-    clock = excuses.counted_at
-    by_start = sorted(waits, key=lambda wait: (wait.since, wait.until))
+    clock = excuses.clock.at
+    by_start = sorted(waits, key=lambda wait: (wait.since, wait.undisturbed_until))
     starts = [clock(wait.since) for wait in by_start]
-    ends = [clock(wait.until) for wait in by_start]
+    ends = [clock(wait.undisturbed_until) for wait in by_start]
     spans = [(clock(idle.start), clock(idle.end)) for idle in idles]
     best: list[tuple[int, int]] = [(0, -1)] * len(idles)  # counted time, index of the wait
 
@@ -165,4 +165,6 @@ def _longest_overlaps(
     for number, (counted, index) in enumerate(best):
         if index >= 0 and counted > 0:
             idle, wait = idles[number], by_start[index]
-            yield IdleWithDemand(idle, wait, counted, max(idle.start, wait.since), min(idle.end, wait.until))
+            yield IdleWithDemand(
+                idle, wait, counted, max(idle.start, wait.since), min(idle.end, wait.undisturbed_until)
+            )

@@ -1,7 +1,7 @@
 """Judges how long claims waited and who went first: `starvation`, `overtaken`."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from holdall.checker.excuses import Excuses
@@ -25,7 +25,7 @@ def judge_starvation(
     for wait in waits:
         if wait.outcome == "crashed":
             continue
-        counted = excuses.counted_at(wait.until) - excuses.counted_at(wait.since)
+        counted = excuses.counted(wait.asked.record.client, wait.since, wait.until)
         who = f"claim {wait.claim} of {wait.asked.record.client}, asked at {history.when(wait.since)},"
         if wait.outcome == "open" and history.end_at is not None:
             text = f"{who} still waits at the end, {history.when(history.end_at)}"
@@ -59,17 +59,19 @@ class Overtakes(NamedTuple):
     number: int
 
 
-def overtakes_of(history: History, waits: Sequence[Wait]) -> list[Overtakes]:
+def overtakes_of(history: History, waits: Sequence[Wait], given_after: Mapping[str, int]) -> list[Overtakes]:
     """For each claim one entry for each statement of a bound, from it to the next one; without any, one in all.
 
-    A claim that learned that it was in the queue can only be passed by what was asked after that.
+    Counted is what was certainly asked later and certainly granted first. Receipts can change places on their
+    way, so for the later one the moment counts at which a unit of it was still somebody else's (`given_after`,
+    by lease); and a claim that learned that it was in the queue can only be passed by what was asked after that.
     """
     classes: dict[_Equals, list[Wait]] = {}
     for wait in waits:
         classes.setdefault(_equals(wait.asked.record), []).append(wait)
     found: list[Overtakes] = []
     for members in classes.values():
-        found += _overtakes_within(history, members)
+        found += _overtakes_within(history, members, given_after)
     return found
 
 
@@ -81,9 +83,11 @@ def _equals(claim: Claim) -> _Equals:
     return (claim.group, *needs)
 
 
-def _overtakes_within(history: History, members: Sequence[Wait]) -> Iterator[Overtakes]:
+def _overtakes_within(
+    history: History, members: Sequence[Wait], given_after: Mapping[str, int]
+) -> Iterator[Overtakes]:
     """Who is granted before the end of a window is marked at the place of its asking; then count the late askers."""
-    windows = [window for wait in members for window in _windows(wait)]
+    windows = [window for wait in members for window in _windows(wait, given_after)]
     windows.sort(key=lambda window: (window.until, window.since))
     granted = sorted(
         (wait for wait in members if wait.outcome == "granted"), key=lambda wait: (wait.until, wait.since)
@@ -99,19 +103,18 @@ def _overtakes_within(history: History, members: Sequence[Wait]) -> Iterator[Ove
         yield window._replace(number=marks.marked_from(late))
 
 
-def _windows(wait: Wait) -> Iterator[Overtakes]:
-    stated = [
-        line
-        for line in wait.queued
-        if wait.since <= line.record.at <= wait.until and line.record.bound is not None
-    ]
-    first_queued = next(
-        (line.record.at for line in wait.queued if wait.since <= line.record.at <= wait.until), wait.since
-    )
+def _windows(wait: Wait, given_after: Mapping[str, int]) -> Iterator[Overtakes]:
+    if not wait.is_certain:
+        return
+    end = wait.undisturbed_until if wait.lease is None else given_after.get(wait.lease, wait.since)
+    queued = [line for line in wait.queued if wait.since <= line.record.at <= wait.until]
+    stated = [line for line in queued if line.record.bound is not None]
     if not stated:
-        yield Overtakes(wait, first_queued, wait.until, None, None, 0)
-    for line, following in zip(stated, [*(later.record.at for later in stated[1:]), wait.until], strict=True):
-        yield Overtakes(wait, line.record.at, following, line.record.bound, line.place, 0)
+        yield Overtakes(wait, queued[0].record.at if queued else wait.since, end, None, None, 0)
+        return
+    following = [*(min(line.record.at, end) for line in stated[1:]), end]
+    for line, until in zip(stated, following, strict=True):
+        yield Overtakes(wait, line.record.at, until, line.record.bound, line.place, 0)
 
 
 def judge_overtakes(history: History, found: Sequence[Overtakes]) -> Iterator[Violation]:

@@ -3,7 +3,7 @@
 Lines come in any order; every list here is sorted by time. No rule is judged here.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
@@ -75,6 +75,12 @@ class Wait:
     queued: Sequence[Line[Queued]]
     until: int
     outcome: Outcome
+    undisturbed_until: int
+    """Start of the last excused fault of its client, else `until`: a paused client hears late what it was given."""
+    lease: str | None
+    """Which lease it was granted, if it was."""
+    is_certain: bool
+    """False: it failed or crashed and may have been granted all the same."""
 
     @property
     def claim(self) -> str:
@@ -100,6 +106,8 @@ class History:
     leases: dict[str, LeaseStory] = field(default_factory=dict[str, LeaseStory])
     crashes: list[Line[Crash]] = field(default_factory=list[Line[Crash]])
     crashes_of: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    pauses_of: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Starts of the excused faults that hit one client alone."""
     uses: list[Line[Use]] = field(default_factory=list[Line[Use]])
     audits: list[Line[Audit]] = field(default_factory=list[Line[Audit]])
     faults: list[Line[Fault]] = field(default_factory=list[Line[Fault]])
@@ -161,7 +169,20 @@ class History:
         if crash is not None:
             ends.append((crash, 2, "crashed"))
         until, _, outcome = min(ends)
-        return Wait(asked, story.queued, end if outcome == "open" else until, outcome)
+        until = end if outcome == "open" else until
+        pauses = self.pauses_of.get(asked.record.client, [])
+        last = bisect_right(pauses, until) - 1
+        disturbed = last >= 0 and pauses[last] >= since - self.tolerance
+        return Wait(
+            asked=asked,
+            queued=story.queued,
+            until=until,
+            outcome=outcome,
+            undisturbed_until=pauses[last] if disturbed else until,
+            lease=story.grants[0].record.lease_id if outcome == "granted" else None,
+            is_certain=outcome in {"granted", "open"}
+            or (outcome == "failed" and story.fails[0].record.definite),
+        )
 
     def when(self, at: int) -> str:
         """A stamp for people: seconds since the first line."""
@@ -189,6 +210,9 @@ def put_together(reading: Reading) -> History:
                 lease.asked_at = story.asked[0].record.at
     for crash in history.crashes:
         history.crashes_of.setdefault(crash.record.client, []).append(crash.record.at)
+    for fault in history.faults:
+        if fault.record.excuse and fault.record.client is not None:
+            history.pauses_of.setdefault(fault.record.client, []).append(fault.record.start)
     return history
 
 

@@ -1,4 +1,6 @@
-"""Two small trees over places 0…n-1 that keep every sweep within O(n log n)."""
+"""Small trees over places 0…n-1 that keep every sweep within O(n log n)."""
+
+from collections.abc import Sequence
 
 
 class CountTree:
@@ -56,6 +58,34 @@ class MaxTree:
             low //= 2
             high //= 2
         return best
+
+
+class LevelTree:
+    """Levels in the order of time: which of the first few was the last one above a line."""
+
+    def __init__(self, levels: Sequence[int]) -> None:
+        self._leaves = 1
+        while self._leaves <= len(levels):  # one more than needed: a place after the last one
+            self._leaves *= 2
+        lowest = min(levels, default=0)
+        self._highest = [lowest] * (2 * self._leaves)
+        self._highest[self._leaves : self._leaves + len(levels)] = levels
+        for index in range(self._leaves - 1, 0, -1):
+            self._highest[index] = max(self._highest[2 * index], self._highest[2 * index + 1])
+
+    def last_above(self, line: int, end: int) -> int | None:
+        """The largest place below `end` whose level is above the line."""
+        index = self._leaves + end
+        while index > 1:  # up, looking at what lies to the left
+            if index & 1 and self._highest[index - 1] > line:
+                index -= 1
+                break
+            index //= 2
+        else:
+            return None
+        while index < self._leaves:  # down to the rightmost one above it
+            index = 2 * index + 1 if self._highest[2 * index + 1] > line else 2 * index
+        return index - self._leaves
 
 
 def _larger(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:

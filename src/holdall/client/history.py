@@ -216,9 +216,30 @@ class HistoryWriter:
         """Before `client` is ended with `kill -9` (stop it with SIGSTOP first: it must say nothing later)."""
         return self._say("crash", at, {"client": client})
 
-    def fault(self, kind: str, *, start: int, end: int | None = None, excuse: bool = False) -> None:
-        """Something was broken from `start` to `end`; `excuse`: that time counts in no wait and no reclaim."""
-        self._write({"t": "fault", "kind": kind, "start": start, "end": end, "excuse": excuse or None}, {})
+    def fault(
+        self,
+        kind: str,
+        *,
+        start: int,
+        end: int | None = None,
+        excuse: bool = False,
+        client: str | None = None,
+    ) -> None:
+        """Something was broken from `start` to `end`; `excuse`: that time counts in no wait and no reclaim.
+
+        `client`: it hit this client alone, and excuses only its waits.
+        """
+        self._write(
+            {
+                "t": "fault",
+                "kind": kind,
+                "start": start,
+                "end": end,
+                "excuse": excuse or None,
+                "client": client,
+            },
+            {},
+        )
 
     def audit(
         self,
