@@ -1,5 +1,5 @@
 """`python -m holdall.cli`."""
 
-from holdall.cli import main
+from holdall.cli.entry import main
 
 main()

@@ -11,14 +11,14 @@ VARIABLE = "_HOLDALL_COMPLETE"
 
 def script(shell: str) -> str:
     """The completion script for one of SHELLS."""
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script
 
     return get_completion_script(prog_name="holdall", complete_var=VARIABLE, shell=shell) + "\n"
 
 
 def complete_need(incomplete: str) -> list[tuple[str, str]]:
     """Pool names, and after `POOL,` the labels they have; with what is free as help."""
-    answers = []
+    answers: list[tuple[str, str]] = []
     for row in _listing("pools").pools:
         help_text = f"{row.free} of {row.total} free"
         answers.append((row.pool, help_text))

@@ -81,7 +81,7 @@ def _configuration(config: Path | None) -> tuple[Finding, Path | None]:
 def _state_folder(state: Path) -> list[Finding]:
     if not state.exists():
         return [Finding("state", "ok", f"{state} does not exist yet; the first start makes it")]
-    findings = []
+    findings: list[Finding] = []
     if os.access(state, os.W_OK | os.X_OK):
         findings.append(Finding("state", "ok", f"{state} can be written"))
     else:
@@ -108,7 +108,7 @@ def _node(url: str, version: str) -> list[Finding]:
             row = node.listing(frames.Ask(n=node.number(), what="node")).nodes[0]
     except HoldallError as problem:
         return [Finding("node", "warning", problem.text)]
-    findings = []
+    findings: list[Finding] = []
     if row.state == "quarantine":
         text = f"{row.node} is in quarantine after a restart: it grants in {show_duration(row.quarantine_ms)}"
         findings.append(

@@ -1,0 +1,45 @@
+"""Where the `holdall` command begins. Text for people on stderr, data on stdout, one exit status per kind of trouble."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+USAGE_STATUS = 64
+INTERRUPTED_STATUS = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and exit with its status (64 usage, 65 never, 69 unreachable, 75 not granted, …)."""
+    sys.exit(_status(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def _status(arguments: list[str]) -> int:
+    from typer.exceptions import Abort, Exit, TyperException
+
+    from holdall.cli.app import app
+    from holdall.cli.completion import VARIABLE
+    from holdall.cli.needs import join_alternatives
+    from holdall.model.errors import HoldallError
+
+    if VARIABLE in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
+    try:
+        result = app(join_alternatives(arguments), prog_name="holdall", standalone_mode=False)
+    except HoldallError as problem:
+        sys.stderr.write(f"holdall: {problem.text}\n")
+        return problem.exit_status
+    except Exit as ended:
+        return ended.exit_code
+    except TyperException as problem:
+        sys.stderr.write(f"holdall: {problem.format_message()}\nSee: holdall --help\n")
+        return USAGE_STATUS
+    except (KeyboardInterrupt, Abort):
+        return INTERRUPTED_STATUS
+    except BrokenPipeError:
+        # The reader of our output has gone (`holdall log | head`): nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
