@@ -11,7 +11,7 @@ from holdall.client import scope
 from holdall.client.address import find_socket
 from holdall.client.lease import Lease, OnLoss
 from holdall.client.link import Link
-from holdall.client.recorder import open_recorder
+from holdall.client.recorder import client_name, open_recorder
 from holdall.client.wishes import Duration, NeedLike, build_claim, default_agent
 from holdall.model import frames
 from holdall.model.durations import parse_duration
@@ -207,8 +207,7 @@ def open_link(
 ) -> Link:
     """An open link to the node that `url` or the usual places name."""
     path: Path = find_socket(url)
-    client = agent or f"{os.uname().nodename}-{os.getpid()}"
-    link = Link(path, role=role, agent=agent, recorder=open_recorder(history, client))
+    link = Link(path, role=role, agent=agent, recorder=open_recorder(history, client_name(agent)))
     try:
         link.open()
     except BaseException:

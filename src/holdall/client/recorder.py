@@ -19,6 +19,11 @@ def open_recorder(path: str | os.PathLike[str] | None, client: str) -> "Recorder
     return Recorder(HistoryWriter(named, client) if named else None)
 
 
+def client_name(agent: str) -> str:
+    """Who a history's lines are about: the agent where it has a name, else this process."""
+    return agent or f"{os.uname().nodename}-{os.getpid()}"
+
+
 class Recorder:
     """Between a link and a HistoryWriter: moments are CLOCK_BOOTTIME in milliseconds here, stamps there."""
 

@@ -88,6 +88,12 @@ def _children(pid: int) -> list[int]:
     return children
 
 
+def kill_descendants() -> None:
+    """KILL to every descendant of this process, once."""
+    for pid in descendants(os.getpid()):
+        _send(pid, signal.SIGKILL)
+
+
 class Group:
     """The command's processes, seen by the process that started them."""
 
@@ -110,8 +116,7 @@ class Group:
         if self.cgroup is not None:
             self.cgroup.kill()
         self._to_group(signal.SIGKILL)
-        for pid in descendants(os.getpid()):
-            _send(pid, signal.SIGKILL)
+        kill_descendants()
 
     def count(self) -> int:
         """Descendants that have not ended."""

@@ -1,0 +1,101 @@
+"""`holdall run`: wait for everything, run a command while it is held, stop it before it could be anybody else's."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from holdall.cli.options import Url
+
+
+def register(app: typer.Typer) -> None:
+    """Add `run` to the application."""
+    app.command(
+        "run",
+        context_settings={"allow_interspersed_args": False},
+        epilog="Examples: holdall run --need gpu:1 -- nvidia-smi -L · "
+        "holdall run --need board,arch=arm64 --need psu --wait 10m -- pytest hil/ · "
+        "holdall run --need gpu,model=h100 --or gpu,model=a100:2 --now -- ./train",
+    )(run)
+
+
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD ARGS…", help="What to run while the lease is held.")
+    ],
+    need: Annotated[
+        list[str] | None,
+        typer.Option("--need", metavar="SPEC", help="What is needed; more than once for more."),
+    ] = None,
+    or_: Annotated[
+        list[str] | None, typer.Option("--or", metavar="SPEC", help="An alternative to the --need before it.")
+    ] = None,
+    wait: Annotated[
+        str,
+        typer.Option(
+            help="How long to wait, e.g. 10m; inf: no limit. Default: no limit on a terminal, else 1h."
+        ),
+    ] = "",
+    now: Annotated[bool, typer.Option("--now", help="Only if free now, without waiting.")] = False,
+    ttl: Annotated[str, typer.Option(help="Life without renewal; renewed at each third.")] = "",
+    for_: Annotated[
+        str, typer.Option("--for", help="Hard end, counted from the grant. Default: the pool's max_for.")
+    ] = "",
+    reason: Annotated[str, typer.Option(help="Shown to those who wait.")] = "",
+    on: Annotated[
+        str, typer.Option("--on", metavar="NODE", help="Where to run: a node's name, or any.")
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="VAR=POOL", help="Put the pool's units into VAR, too."),
+    ] = None,
+    not_granted_status: Annotated[
+        int, typer.Option("-E", metavar="CODE", min=0, max=255, help="Exit status when not granted in time.")
+    ] = 75,
+    history: Annotated[
+        str, typer.Option(metavar="FILE", help="Record what happens, for `holdall check`.")
+    ] = "",
+    independent: Annotated[
+        bool,
+        typer.Option(
+            "--independent", help="Not part of an inherited lease; outside the guarantee against deadlock."
+        ),
+    ] = False,
+    allow_future: Annotated[
+        bool, typer.Option("--allow-future", help="Wait for units that do not exist yet.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="What happens, as JSON lines on stderr.")] = False,
+    url: Url = "",
+) -> None:
+    """Run a command that holds all it needs, or nothing.
+
+    Exit status: the command's own; 64 usage, 65 can never be satisfied, 69 no node reachable, 75 not granted in time (or -E),
+    77 refused, 78 bad configuration, 79 lease lost or its hard end reached and the command stopped; 128+n command ended by
+    signal n, 127 not found, 126 not executable, 130 interrupted while waiting.
+    """
+    del or_  # folded into --need before the options are read
+    from holdall.cli.needs import read_needs
+    from holdall.cli.running import Run, Wishes, read_settings
+    from holdall.model.durations import finite_duration, parse_duration
+
+    wishes = Wishes(
+        command=tuple(command),
+        needs=read_needs(need or ()),
+        wait_ms=parse_duration(wait, what="--wait") if wait else None,
+        wait_given=bool(wait),
+        now=now,
+        ttl_ms=finite_duration(ttl, what="--ttl") if ttl else None,
+        for_ms=parse_duration(for_, what="--for") if for_ else None,
+        reason=reason,
+        on=on,
+        settings=read_settings(set_ or ()),
+        not_granted_status=not_granted_status,
+        history=history or os.environ.get("HOLDALL_HISTORY", ""),
+        independent=independent,
+        allow_future=allow_future,
+        json=json,
+        url=url,
+        patient=sys.stdin is not None and sys.stdin.isatty(),
+    )
+    raise typer.Exit(Run(wishes).run())

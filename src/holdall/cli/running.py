@@ -1,0 +1,309 @@
+"""The course of one `holdall run`: claim, wait, hand the lease to a guardian, tell how it ended."""
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from holdall.cli.run_lines import RunLines, lost_text
+from holdall.cli.surroundings import (
+    LEASE_FILE_NAME,
+    check_settings,
+    child_environment,
+    lease_folder,
+    remove_lease_folder,
+)
+from holdall.client import scope
+from holdall.client.calls import ClaimCall
+from holdall.client.conversation import Conversation
+from holdall.client.hub import open_link
+from holdall.client.link import Link
+from holdall.client.recorder import Recorder, client_name, open_recorder
+from holdall.client.tenure import Tenure
+from holdall.client.wishes import default_agent
+from holdall.guardian import orders
+from holdall.guardian.clock import boottime_ms
+from holdall.guardian.signals import Signals
+from holdall.guardian.vigil import LOSSES, Reason
+from holdall.guardian.wrapper import GuardianDied, LastWord, Wrapper
+from holdall.model import frames
+from holdall.model.durations import show_duration
+from holdall.model.errors import BY_CODE, BadSpec, HoldallError, LeaseLost, NotGranted, Unreachable
+from holdall.model.names import short_id
+
+GRACE_MS = 5_000
+HOUR_MS = 3_600_000
+LOST_STATUS = LeaseLost.exit_status
+_ENDING = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}
+_STOPPED_WITH_LEASE = {reason.value for reason in LOSSES} | {Reason.WRAPPER_SILENT.value}
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """The command line, read."""
+
+    command: tuple[str, ...]
+    needs: tuple[frames.Need, ...]
+    wait_ms: int | None
+    wait_given: bool
+    now: bool
+    ttl_ms: int | None
+    for_ms: int | None
+    reason: str
+    on: str
+    settings: tuple[tuple[str, str], ...]
+    not_granted_status: int
+    history: str
+    independent: bool
+    allow_future: bool
+    json: bool
+    url: str
+    patient: bool
+    """Somebody sits at a terminal: waiting needs no limit."""
+
+
+def read_settings(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """`--set VAR=POOL` as pairs. Raises BadSpec."""
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        variable, equals, pool = text.partition("=")
+        if not equals or not pool or not variable.isidentifier() or not variable.isascii():
+            raise BadSpec(f"--set {text!r}: write VAR=POOL, e.g. --set CUDA_VISIBLE_DEVICES=gpu")
+        pairs.append((variable, pool))
+    return tuple(pairs)
+
+
+class Interrupted(Exception):
+    """A signal came while nothing was held yet."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Run:
+    """One run; `run` gives the exit status."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self.wishes = wishes
+        self.lines = RunLines(as_json=wishes.json)
+        self.signals = Signals()
+        self.stopped_at_ms: int | None = None
+        self._empty_stamp = 0
+        self._tenure: Tenure
+        self._recorder = Recorder(None)
+
+    def run(self) -> int:
+        """Raises HoldallError for everything that kept the command from running, except what -E is for."""
+        try:
+            return self._run()
+        except NotGranted as problem:
+            self.lines.ended("not-granted", problem.text)
+            return self.wishes.not_granted_status
+        except Interrupted as interrupted:
+            return 128 + interrupted.number
+        finally:
+            self.lines.close()
+            self.signals.restore()
+            self._recorder.close()
+
+    def _run(self) -> int:
+        if not self.wishes.command:
+            raise BadSpec(
+                "nothing to run. Put the command after --, e.g. holdall run --need gpu:1 -- nvidia-smi"
+            )
+        link = open_link(
+            self.wishes.url or None, agent=default_agent(), history=self.wishes.history or None, role="cli"
+        )
+        try:
+            claim = self._claim(link.welcome)
+            self._check_place(link.welcome)
+            check_settings(self.wishes.settings, self.wishes.needs)
+            started = time.monotonic()
+            tenure = self._wait(link, link.claim(claim, on_queued=self._queued))
+            left = None if tenure.hard_end_ms is None else tenure.hard_end_ms - boottime_ms()
+            self.lines.granted(
+                tenure.lease, waited_seconds=time.monotonic() - started, for_left_ms=left, view=tenure.view
+            )
+            socket_path, node = str(link.path), link.welcome.node
+            folder = lease_folder()
+            environment = child_environment(
+                os.environb,
+                tenure,
+                node_socket=socket_path,
+                lease_file=str(folder / LEASE_FILE_NAME),
+                settings=self.wishes.settings,
+            )
+            link.hand_over(tenure)
+        finally:
+            link.close()
+        self._tenure = tenure
+        self._recorder = open_recorder(self.wishes.history or None, client_name(default_agent()))
+        return self._guard(socket_path, node, folder, environment)
+
+    # ------------------------------------------------------------ waiting
+
+    def _claim(self, welcome: frames.Welcome) -> frames.Claim:
+        wishes = self.wishes
+        ttl_ms = welcome.ttl_ms if wishes.ttl_ms is None else wishes.ttl_ms
+        least = 2 * (GRACE_MS + welcome.margin_ms)
+        if not least <= ttl_ms <= welcome.ttl_max_ms:
+            raise BadSpec(
+                f"--ttl {show_duration(ttl_ms)} does not do for a command: it must lie between {show_duration(least)} "
+                f"(time for TERM, {show_duration(GRACE_MS)} grace and KILL) and {show_duration(welcome.ttl_max_ms)}"
+            )
+        wait_ms = wishes.wait_ms if wishes.wait_given else welcome.wait_ms
+        if not wishes.wait_given and wait_ms is None and not wishes.patient and not wishes.now:
+            wait_ms = HOUR_MS
+            self.lines.note("waiting at most 1h, as standard input is no terminal; say --wait to choose")
+        return frames.Claim(
+            n=0,
+            needs=wishes.needs,
+            wait_ms=wait_ms,
+            now=wishes.now,
+            ttl_ms=ttl_ms,
+            for_ms=wishes.for_ms,
+            reason=wishes.reason,
+            site=f"holdall run {wishes.command[0]}"[:512],
+            under="" if wishes.independent else os.environ.get(scope.LEASE_ENV, ""),
+            independent=wishes.independent,
+            allow_future=wishes.allow_future,
+            guarded=True,
+        )
+
+    def _check_place(self, welcome: frames.Welcome) -> None:
+        if self.wishes.on not in {"", "any", welcome.node}:
+            raise Unreachable(
+                f"{welcome.node} knows no node {self.wishes.on!r}. Leave --on out to run here, or name another node's "
+                "socket with --url on that host"
+            )
+
+    def _queued(self, queued: frames.Queued) -> None:
+        """In the link's thread; the text is written by ours."""
+        del queued
+        self.signals.poke()
+
+    def _wait(self, link: Link, call: ClaimCall) -> Tenure:
+        call.future.add_done_callback(lambda _: self.signals.poke())
+        shown = None
+        poll = select.poll()
+        poll.register(self.signals, select.POLLIN)
+        try:
+            while not call.done:
+                if call.why is not None and call.why is not shown:
+                    shown = call.why
+                    self.lines.queued(shown)
+                poll.poll(1000)
+                for number in self.signals.take():
+                    self._obey_while_waiting(number)
+            return call.future.result()
+        except BaseException:
+            link.abandon(call)
+            raise
+
+    @staticmethod
+    def _obey_while_waiting(number: int) -> None:
+        if number in _ENDING:
+            raise Interrupted(number)
+        if number != signal.SIGTSTP:
+            return
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, before)
+
+    # ------------------------------------------------------------ the command
+
+    def _guard(self, socket_path: str, node: str, folder: Path, environment: Mapping[bytes, bytes]) -> int:
+        tenure = self._tenure
+        start = orders.Start(
+            key=tenure.key,
+            lease=tenure.lease,
+            node_socket=socket_path,
+            ttl_ms=tenure.ttl_ms,
+            deadline_ms=tenure.deadline_ms,
+            hard_end_ms=tenure.hard_end_ms,
+            grace_ms=GRACE_MS,
+            attach=not tenure.view,
+            agent=default_agent(),
+            lease_file=str(folder / LEASE_FILE_NAME),
+        )
+        wrapper = Wrapper(start, self.wishes.command, environment, signals=self.signals, on_report=self._hear)
+        try:
+            last = wrapper.run()
+        except OSError:
+            self._release_ourselves(socket_path)  # no guardian could be started
+            raise
+        finally:
+            remove_lease_folder(folder)
+        return self._status(last, socket_path, node)
+
+    def _hear(self, report: orders.FromGuardian) -> None:
+        match report:
+            case orders.Renewed(sent_ms, deadline_ms, _):
+                if sent_ms != self._tenure.sent_ms:
+                    self._tenure.renew(sent_ms, deadline_ms - sent_ms)
+                    self._recorder.renewed(self._tenure)
+            case orders.Stopping(reason, text):
+                self.stopped_at_ms = time.time_ns() // 1_000_000
+                if reason not in _STOPPED_WITH_LEASE:
+                    self.lines.note(f"stopping the command: {text}")
+            case orders.Empty():
+                if self.stopped_at_ms is not None:
+                    self.stopped_at_ms = time.time_ns() // 1_000_000
+                self._empty_stamp = self._recorder.releasing(self._tenure)
+            case orders.Ended(released=what):
+                self._recorder.released(self._tenure, self._empty_stamp, ok=True if what else None)
+            case _:
+                pass
+
+    def _status(self, last: LastWord, socket_path: str, node: str) -> int:
+        match last:
+            case GuardianDied():
+                self._release_ourselves(socket_path)
+                return self._lost("the process that guarded it was killed, and the command with it")
+            case orders.NotStarted():
+                return self._not_started(last)
+            case orders.Ended():
+                pass
+        if last.leftovers:
+            some = "process that" if last.leftovers == 1 else "processes that"
+            self.lines.note(f"ended {last.leftovers} {some} outlived the command")
+        if not last.released and not self._tenure.view:
+            ttl = show_duration(self._tenure.ttl_ms)
+            self.lines.note(
+                f"{node} has not confirmed the release; the units are free at the latest {ttl} after its return"
+            )
+        if last.reason in _STOPPED_WITH_LEASE:
+            return self._lost(last.text)
+        if last.exit.signal is not None:
+            return 128 + last.exit.signal
+        return last.exit.code or 0
+
+    def _lost(self, why: str) -> int:
+        self.lines.ended("lost", lost_text(self._tenure.lease, why, stopped_at_ms=self.stopped_at_ms))
+        return LOST_STATUS
+
+    def _not_started(self, word: orders.NotStarted) -> int:
+        name = self.wishes.command[0]
+        if word.errno:
+            self.lines.ended("not-started", f"cannot run {name}: {word.text}")
+            return 127 if word.errno == errno.ENOENT else 126
+        if word.code:
+            self.lines.ended(
+                "lost",
+                f"lease {short_id(self._tenure.lease.lease)} was lost before {name} started: {word.text}",
+            )
+            return LOST_STATUS if word.code == "not-holder" else BY_CODE.get(word.code, LeaseLost).exit_status
+        self.lines.ended("not-started", f"{name} was not started: {word.text}")
+        return 128 + signal.SIGINT
+
+    def _release_ourselves(self, socket_path: str) -> None:
+        """The guardian can't any more. Where the node does not answer, the lease runs out by itself."""
+        record = frames.ExitRecord(reason="the guardian was killed; nothing of the command is left")
+        with contextlib.suppress(HoldallError), Conversation(socket_path) as node:
+            node.ask(frames.Release(n=node.number(), key=self._tenure.key, exit=record))
