@@ -42,7 +42,8 @@ class Seat:
     """One client, and the host from which it claims now."""
 
     __slots__ = (
-        "claim", "client", "counter", "host", "number", "phase", "pools", "replaced", "units", "wanted", "wish",
+        "claim", "client", "counter", "host", "number", "phase", "pools", "replaced", "suspended", "units", "wanted",
+        "wish",
     )  # fmt: skip
 
     def __init__(self, client: Client, host: str) -> None:
@@ -52,6 +53,7 @@ class Seat:
         self.counter = 0
         self.replaced = 0
         self.phase = Phase.THINKING
+        self.suspended = False
         self.wish: Wish = client.next()
         self.claim: ClaimId | None = None
         self.units: tuple[UnitGrant, ...] = ()
@@ -147,6 +149,20 @@ class Seats:
         self._over(seat)
         return seat.host
 
+    def suspend(self, host: str) -> None:
+        """The host is down or stands still: its client uses nothing meanwhile."""
+        seat = self.by_host.get(host)
+        if seat is not None and seat.phase is Phase.HOLDING:
+            seat.suspended = True
+            self._judge.stopped(seat.number, seat.units)
+
+    def resume(self, host: str) -> None:
+        """The host goes on, and the lease has not ended meanwhile: the client uses its units again."""
+        seat = self.by_host.get(host)
+        if seat is not None and seat.suspended:
+            seat.suspended = False
+            self._judge.used_again(seat.number, seat.units)
+
     def waiting(self) -> list[int]:
         """Clients that have claimed and have no answer."""
         return [seat.number for seat in self.seats if seat.phase is Phase.WAITING]
@@ -162,6 +178,7 @@ class Seats:
     def _over(self, seat: Seat) -> None:
         seat.claim = None
         seat.units = ()
+        seat.suspended = False
         seat.wish = seat.client.next()
         self._think(seat)
 
@@ -181,7 +198,8 @@ class Seats:
 
     def _granted(self, seat: Seat, units: tuple[UnitGrant, ...]) -> bool:
         if seat.phase is Phase.HOLDING and seat.units == units:
-            return False  # told again after a restart of its host
+            self.resume(seat.host)  # told again after a restart of its host
+            return False
         if seat.phase is not Phase.WAITING:
             self._judge.property(seat.host, [f"one grant: {seat.claim} was granted other units later"])
             return False

@@ -43,6 +43,17 @@ class Judge:
                 f"all or nothing: client {client} asked for {dict(wanted)} and was told {got}"
             )
 
+    def used_again(self, client: int, units: Iterable[UnitGrant]) -> None:
+        """A client goes on with its lease after it has stood still: nobody else may have the units."""
+        for unit in units:
+            key = (unit.node, unit.pool, unit.unit)
+            if key in self._user or self._fence.get(key) != unit.fence:
+                self.violations.append(
+                    f"exclusion: client {client} goes on with {unit.pool}/{unit.unit}@{unit.node}, "
+                    "which was given to another meanwhile"
+                )
+            self._user[key] = client
+
     def stopped(self, client: int, units: Iterable[UnitGrant]) -> None:
         """The client uses these units no longer (given back, lost, or the client is dead)."""
         for unit in units:

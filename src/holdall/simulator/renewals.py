@@ -2,7 +2,7 @@
 
 Each claimant's host sends `Alive` to the nodes of its claims every third of the ttl. The answer moves the deadline
 of all claims there to `ttl (1 - rho) - margin` after that Alive was *sent*; at the deadline the claim is lost as a whole.
-A node that lacks a claim which its claimant holds says so. Source: common specification, 1.2 (alive, standing), and
+A node that lacks a claim which its claimant holds says so, and ends what the claimant no longer lists. Source: common specification, 1.2 (alive, standing), and
 chain specification, section 7.
 """
 
@@ -48,10 +48,15 @@ MARGIN_SHARE = 0.02
 
 
 class Alive(msgspec.Struct, frozen=True, tag="alive"):
-    """Host of a claimant to the manager of a node: I live, and these claims of mine hold units at yours."""
+    """Host of a claimant to the manager of a node: I live, and these are my claims that may be at yours."""
 
     count: int
     inside: tuple[ClaimId, ...]
+    """Those that are granted,"""
+    others: tuple[ClaimId, ...]
+    """and those that are not."""
+    newest: ClaimId | None
+    """Claims of this host up to it that are not listed are over (it may not have known later ones when it wrote)."""
 
 
 class AliveOk(msgspec.Struct, frozen=True, tag="alive_ok"):
@@ -84,6 +89,7 @@ class Renewals:
         self._claimant = Address(node, "claimant")
         self._claims: dict[ClaimId, Renewed] = {}
         self._count = 0
+        self._newest: ClaimId | None = None
         self._base: dict[str, int] = {}
         """Per node of a claim: the last count that it has answered, or the one of the first message to it."""
         self._unconfirmed: dict[ClaimId, frozenset[str]] = {}
@@ -130,6 +136,7 @@ class Renewals:
             tuple(sorted(self._base.items())),
             tuple((claim, tuple(sorted(self._unconfirmed[claim]))) for claim in sorted(self._unconfirmed)),
             self._count,
+            self._newest,
         )
 
     def copy(self) -> Self:
@@ -149,6 +156,7 @@ class Renewals:
         nodes = tuple(sorted({visit.node for visit in message.need}))
         out: list[Effect] = [] if self._claims else [SetTimer("alive", self._every_ms)]
         self._mark((node for node in nodes if node not in self._base), out)
+        self._newest = message.claim if self._newest is None else max(self._newest, message.claim)
         self._put(Renewed(message.claim, nodes), out)
         return out
 
@@ -169,26 +177,29 @@ class Renewals:
         return out
 
     def _renew(self) -> list[Effect]:
-        inside: dict[str, list[ClaimId]] = {}
+        listed: dict[str, tuple[list[ClaimId], list[ClaimId]]] = {}
         for claim in sorted(self._claims):
             record = self._claims[claim]
             for node in record.nodes:
-                inside.setdefault(node, [])
-                if record.granted is not None:
-                    inside[node].append(claim)
+                inside, others = listed.setdefault(node, ([], []))
+                (others if record.granted is None else inside).append(claim)
         out: list[Effect] = [SetTimer("alive", self._every_ms)]
         self._mark((), out)
-        for node in sorted(inside):
-            out.append(Send(Address(node, MANAGER), Alive(self._count, tuple(inside[node]))))
+        for node in sorted(listed):
+            inside, others = listed[node]
+            alive = Alive(self._count, tuple(inside), tuple(others), self._newest)
+            out.append(Send(Address(node, MANAGER), alive))
         return out
 
     def _answered(self, node: str, answer: AliveOk) -> list[Effect]:
         out: list[Effect] = []
         if node in self._base:
             self._base[node] = max(self._base[node], answer.count)
-        for claim in answer.missing:
-            if claim in self._claims and self._claims[claim].granted is not None:
-                out.append(Send(self._claimant, LeaseLost(claim, "restarted")))
+        out += [
+            Send(self._claimant, LeaseLost(claim, "restarted"))
+            for claim in answer.missing
+            if claim in self._claims and self._claims[claim].granted is not None
+        ]
         for claim in answer.inside:
             left = self._unconfirmed.get(claim, frozenset()) - {node}
             if claim not in self._unconfirmed:

@@ -8,6 +8,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
+from enum import IntEnum
 from math import log
 from typing import Any
 
@@ -22,17 +23,30 @@ from holdall.simulator.clients import Action, Driver, Phase, Seat, Seats
 from holdall.simulator.faults import Strike, strikes
 from holdall.simulator.figures import Figures, Meter
 from holdall.simulator.judge import Judge
+from holdall.simulator.renewals import USER
 from holdall.simulator.setup import DELAY_MS, Setup
 from holdall.simulator.systems import AGENT, CLAIMANT, MANAGER, System, system
 
 FENCE = f"{MANAGER}{SEPARATOR}{FENCE_KEY}"
 DRAIN = 50.0
 """Once clients claim no more, everything must be over within so many ttls and holds."""
+SETTLED_MS = 0.002
+"""A host that goes on first hears its timers, then what arrived meanwhile; then its client acts."""
 UNDO_TURNS = 20
 """How many turns an unsynced journal may lack."""
 
 MESSAGE, TIMER, CLIENT, STRIKE, RISE = range(5)
 """What an entry of the heap is."""
+
+
+class State(IntEnum):
+    """Of a host."""
+
+    UP = 0
+    PAUSED = 1
+    """Stands still; what arrives waits for it."""
+    DOWN = 2
+    """What arrives is lost."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -50,24 +64,15 @@ class Site:
     """A host, with what a driver keeps for it."""
 
     __slots__ = (
-        "cut",
-        "epoch",
-        "host",
-        "incarnation",
-        "name",
-        "records",
-        "resume_at",
-        "timers",
-        "undo",
-        "up",
-    )
+        "cut", "epoch", "host", "incarnation", "name", "records", "resume_at", "state", "timers", "undo",
+    )  # fmt: skip
 
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
         self.host = host
         self.records: dict[str, Record] = {}
         self.timers: dict[str, int] = {}
-        self.up = True
+        self.state = State.UP
         self.resume_at = 0.0
         self.cut: Strike | None = None
         self.epoch = 1
@@ -119,9 +124,9 @@ class Run:
         for strike in strikes(self.setup.faults, seed=self.setup.seed, duration=self.setup.duration):
             self._push(strike.at * DELAY_MS, STRIKE, strike, None, None)
         limit = self._end + DRAIN * DELAY_MS * (self.setup.ttl + self.setup.workload.hold)
-        heap, violations = self._heap, self.judge.violations
-        while heap and not violations:
-            now, _, kind, a, b, c = heapq.heappop(heap)
+        violations = self.judge.violations
+        while self._heap and not violations:
+            now, _, kind, a, b, c = heapq.heappop(self._heap)
             if now > limit:
                 break
             self.now = now
@@ -130,7 +135,7 @@ class Run:
             elif kind == TIMER:
                 self._fire(a, b, c)
             elif kind == CLIENT:
-                self.seats.act(a, b, c)
+                self._act(a, b, c)
             elif kind == STRIKE:
                 self._strike(a)
             else:
@@ -180,7 +185,9 @@ class Run:
             self._arm(site, turn)
         if site.name in self._owners:
             self.judge.used(site.name, self.system.given(site.host))
-            self.judge.property(site.name, self.system.wrong(site.host))
+        if self.setup.strict:
+            up = {name: other.host for name, other in self.sites.items() if other.state is not State.DOWN}
+            self.judge.property(site.name, self.system.wrong(site.host, up))
         sends = turn.sends
         strike = site.cut
         if strike is not None:
@@ -196,12 +203,12 @@ class Run:
 
     def _inside(self, site: Site, to: Address, message: Message) -> None:
         """What a part says to its driver: the clients hear what the claimant tells its agent."""
-        if to.part != AGENT or not self.seats.told(site.name, message):
+        if not self.seats.told(site.name, message):
             return
         departure = self.setup.faults.departure
         if departure and self.now < self._end and self._chance.random() < departure:
             self.meter.faults["departure"] += 1
-            self._push(self.now, RISE, site, None, None)
+            self._push(self.now, RISE, site, "departure", None)
 
     def _save(self, site: Site, turn: Turn) -> None:
         before: dict[str, Record | None] = {}
@@ -225,9 +232,20 @@ class Run:
                 site.timers.pop(name, None)
 
     def _fire(self, site: Site, name: str, token: int) -> None:
-        if site.timers.get(name) == token and site.up:
+        if site.timers.get(name) != token:
+            return
+        if site.state is State.PAUSED:
+            self._push(site.resume_at, TIMER, site, name, token)
+        elif site.state is State.UP:
             del site.timers[name]
             self._turn(site, (site.host.fire(name),))
+
+    def _act(self, seat: Seat, action: Action, claim: ClaimId | None) -> None:
+        site = self.sites[seat.host]
+        if site.state is State.UP:
+            self.seats.act(seat, action, claim)
+        else:
+            self._push(site.resume_at + SETTLED_MS, CLIENT, seat, action, claim)
 
     # Messages
 
@@ -252,7 +270,10 @@ class Run:
             self._push(self.now + delay, MESSAGE, site, to.part, Received(sender, message))
 
     def _deliver(self, site: Site, part: str, event: Received) -> None:
-        if site.up:
+        if site.state is State.PAUSED:
+            # after the timers that are due: a lease that ran out meanwhile must not be granted any more
+            self._push(site.resume_at + SETTLED_MS / 4, MESSAGE, site, part, event)
+        elif site.state is State.UP:
             self.delivered += 1
             if self._clocked and site.name in self._owners:
                 # as a node's driver does; +1, since 0 means that no clock was read
@@ -267,12 +288,12 @@ class Run:
         return Address(site.name, "node")
 
     def _command(self, host: str, message: Message) -> None:
-        site = self.sites[host]
-        if site.up:
-            self._turn(site, (Arrival(CLAIMANT, Received(Address(host, AGENT), message)),))
+        """A client speaks to its host, which is up: clients of other hosts wait, see `_act`."""
+        if self._faulty:
+            arrival = Arrival(AGENT, Received(Address(host, USER), message))
         else:
-            # The client repeats it when its node is up again.
-            self._push(site.resume_at, MESSAGE, site, CLAIMANT, Received(Address(host, AGENT), message))
+            arrival = Arrival(CLAIMANT, Received(Address(host, AGENT), message))
+        self._turn(self.sites[host], (arrival,))
 
     def _alarm(self, seat: Seat, action: Action, claim: ClaimId | None, after: float) -> None:
         self._push(self.now + after, CLIENT, seat, action, claim)
@@ -296,7 +317,7 @@ class Run:
             case _:
                 victims, place = owners, strike.victim
         site = victims[int(place * len(victims))]
-        if not site.up or site.cut is not None:
+        if site.state is not State.UP or site.cut is not None:
             return
         self.meter.faults[strike.kind] += 1
         if strike.kind == "crash":
@@ -305,12 +326,14 @@ class Run:
             self._fall(site, strike)
 
     def _fall(self, site: Site, strike: Strike) -> None:
-        """The host is down: timers are gone, and any part of the messages in flight to it."""
+        """The host stands still, or is down: timers are gone, and any part of the messages in flight to it."""
         site.resume_at = self.now + strike.down * DELAY_MS
-        site.up = False
+        self.seats.suspend(site.name)
         if strike.kind == "pause":
+            site.state = State.PAUSED
             site.resume_at = self.now + self._chance.random() * 2 * self.setup.ttl * DELAY_MS
         else:
+            site.state = State.DOWN
             site.timers.clear()
             self._note_crash(site)
             self._heap = [
@@ -321,13 +344,18 @@ class Run:
             heapq.heapify(self._heap)
         self._push(site.resume_at, RISE, site, strike.kind, None)
 
-    def _rise(self, site: Site, kind: str | None, _: None) -> None:
-        """The host comes up again; without a kind it has fallen silent for ever instead, and its client moves."""
-        if kind is None:
+    def _rise(self, site: Site, kind: str, _: None) -> None:
+        """The host goes on, comes up again, or has fallen silent for ever."""
+        if kind == "departure":
             self._depart(site)
             return
-        site.up = True
+        site.state = State.UP
         if kind == "pause":
+            # what is due has a later place in the heap at this same time; then the client goes on
+            self._push(self.now + SETTLED_MS / 2, RISE, site, "settled", None)
+            return
+        if kind == "settled":
+            self.seats.resume(site.name)
             return
         site.incarnation += 1
         faults_kind, quarantine, base = "same", 0, 0
@@ -343,6 +371,7 @@ class Run:
             self._unsync(site)
         boot = Boot(faults_kind, site.epoch, site.incarnation, quarantine, base)
         site.host = self.system.host(site.name)
+        self.system.restarted(site.name)
         self._carry(site, "recover", (), site.host.recover(dict(site.records), boot), boot)
 
     def _unsync(self, site: Site) -> None:
@@ -359,9 +388,9 @@ class Run:
 
     def _depart(self, site: Site) -> None:
         seat = self.seats.by_host.get(site.name)
-        if seat is None or not site.up:
+        if seat is None or site.state is not State.UP:
             return
-        site.up = False
+        site.state = State.DOWN
         site.timers.clear()
         self._note_crash(site)
         del self.sites[site.name]

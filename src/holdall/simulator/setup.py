@@ -25,6 +25,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     ttl: float = 60.0
     """Life of a lease without renewal."""
 
+    strict: bool = False
+    """Check every property of the protocol after every turn, not only capacity and what clients believe."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.duration <= 1e7:
             raise ValueError("duration is a number of mean message delays from 1 to 10000000")

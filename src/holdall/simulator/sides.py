@@ -1,7 +1,7 @@
 """Hosts with pools: a protocol's manager behind the shipped lease book, with an answer to renewals."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Self, cast, get_args
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Protocol, Self, cast, get_args
 
 from holdall.leases.book import LeaseBook
 from holdall.leases.messages import PoolSpec
@@ -36,13 +36,25 @@ def specs_of(pools: Mapping[str, int]) -> tuple[PoolSpec, ...]:
     )
 
 
-def answer(sender: Address, alive: Alive, book: LeaseBook, has: Callable[[ClaimId], bool]) -> Effects:
-    """A host lives: its leases here live on, and it hears which of them there are."""
+class Guard(Protocol):
+    """A manager, as far as renewals are concerned."""
+
+    def departed(self, claim: ClaimId, out: Effects, reason: str = "expired") -> None:
+        """The claim is over here."""
+        ...
+
+
+def answer(sender: Address, alive: Alive, book: LeaseBook, guard: Guard, here: Iterable[ClaimId]) -> Effects:
+    """A host lives: its leases here live on, and it hears which of them there are; what it does not list ends."""
     out: Effects = []
     book.heard(sender.node, out)
-    inside = tuple(claim for claim in alive.inside if has(claim))
-    missing = tuple(claim for claim in alive.inside if claim not in inside)
+    mine = {claim for claim in here if claim.node == sender.node}
+    inside = tuple(claim for claim in alive.inside if claim in mine)
+    missing = tuple(claim for claim in alive.inside if claim not in mine)
     out.append(Send(sender, AliveOk(alive.count, inside, missing)))
+    for claim in sorted(mine.difference(alive.inside, alive.others)):
+        if alive.newest is not None and claim <= alive.newest:
+            guard.departed(claim, out, "not listed")
     return out
 
 
@@ -53,7 +65,7 @@ class ChainSide(PoolSide):
         """As the pool's side, and Alive."""
         match event:
             case Received(sender, Alive() as alive):
-                return answer(sender, alive, self.book, lambda claim: claim in self.manager.rows)
+                return answer(sender, alive, self.book, self.manager, tuple(self.manager.rows))
             case _:
                 return super().handle(event)
 
@@ -87,7 +99,9 @@ class OrderedSide:
             case TimerFired(timer):
                 self.manager.fired(timer, out)
             case Received(sender, Alive() as alive):
-                return answer(sender, alive, self.book, lambda claim: bool(self.book.of_claim(claim)))
+                return answer(
+                    sender, alive, self.book, self.manager, tuple(claim for claim, _ in self.manager.locks)
+                )
             case Received(sender, message):
                 if not isinstance(message, _TO_ORDERED):
                     raise ProtocolViolation(f"{type(message).__name__} is no message for a pool's side")

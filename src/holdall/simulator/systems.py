@@ -7,12 +7,14 @@ from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address, Machine
 from holdall.machine.host import Host
 from holdall.parties.pool_side import PoolSide
+from holdall.protocols.chain import properties as chain_properties
 from holdall.protocols.chain.claimant import Claimant as ChainClaimant
 from holdall.protocols.chain.messages import EndAck
 from holdall.protocols.chain.settling import Settings
 from holdall.protocols.ordered import properties as ordered_properties
 from holdall.protocols.ordered.claimant import Claimant as OrderedClaimant
 from holdall.protocols.ordered.messages import Unlocked
+from holdall.simulator.overtaking import Overtaking
 from holdall.simulator.renewals import Alive, AliveOk, RenewalMessage, Renewals, Renewed
 from holdall.simulator.setup import DELAY_MS, Setup
 from holdall.simulator.sides import ChainSide, OrderedSide, specs_of
@@ -51,8 +53,15 @@ class System(Protocol):
         """Pool -> units given, by the books of a host with pools."""
         ...
 
-    def wrong(self, host: Host) -> Iterable[str]:
-        """Properties of the protocol that don't hold on this host, as texts."""
+    def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
+        """Properties of the protocol that don't hold after a turn of this host, as texts.
+
+        `others` are all hosts that are up, this one included.
+        """
+        ...
+
+    def restarted(self, name: str) -> None:
+        """A host came up again: what is measured over its turns begins anew."""
         ...
 
     def entries(self, host: Host) -> int:
@@ -89,10 +98,13 @@ class Central:
         del host
         return {}
 
-    def wrong(self, host: Host) -> Iterable[str]:
+    def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
         """It has no properties of its own."""
-        del host
+        del host, others
         return ()
+
+    def restarted(self, name: str) -> None:
+        """Never."""
 
     def entries(self, host: Host) -> int:
         """Claims that wait or are held."""
@@ -135,6 +147,10 @@ class Chain(_Placed):
     uncounted: frozenset[type] = frozenset({EndAck, Alive, AliveOk})
     clocked = True
 
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._meters: dict[str, Overtaking] = {}
+
     def _manager(self, name: str) -> Machine:
         setup = self.setup
         settings = Settings(
@@ -162,10 +178,39 @@ class Chain(_Placed):
             raise TypeError(f"{host.node} has no pool's side")
         return {pool: side.manager.counts.use(pool) for pool in side.book.service.pools}
 
-    def wrong(self, host: Host) -> Iterable[str]:
-        """The chain's own properties."""
-        del host
-        return ()
+    def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
+        """The chain's own properties, and the bound of overtaking as measured from outside."""
+        side = host.parts.get(MANAGER)
+        if not isinstance(side, PoolSide):
+            claimant = host.parts[CLAIMANT]
+            return chain_properties.siblings_inside(claimant) if isinstance(claimant, ChainClaimant) else ()
+        managers = {
+            other.node: part.manager
+            for other in others.values()
+            if isinstance(part := other.parts.get(MANAGER), PoolSide)
+        }
+        wrong = chain_properties.all_wrong(managers.values())
+        wrong += chain_properties.miscounted(side.manager)
+        if self.setup.workload.units == 1:
+            wrong += self._overtaking(host.node).turn(side.manager.rows)
+        return wrong
+
+    def restarted(self, name: str) -> None:
+        """A node that comes up counts passes anew."""
+        if name in self._nodes:
+            self._overtaking(name).restarted()
+
+    def most_passed(self) -> int:
+        """How often one row was passed at most, where that was measured."""
+        return max((meter.most for meter in self._meters.values()), default=0)
+
+    def _overtaking(self, name: str) -> Overtaking:
+        if name not in self._meters:
+            setup = self.setup
+            self._meters[name] = Overtaking(
+                name, passes=setup.passes, passes_per_ahead=setup.passes_per_ahead
+            )
+        return self._meters[name]
 
     def entries(self, host: Host) -> int:
         """Rows, or claims of the claimant."""
@@ -194,10 +239,14 @@ class Ordered(_Placed):
         side = host.parts[MANAGER]
         return side.manager.used if isinstance(side, OrderedSide) else {}
 
-    def wrong(self, host: Host) -> Iterable[str]:
+    def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
         """Lines in order, sums right, books equal."""
-        side = host.parts[MANAGER]
+        del others
+        side = host.parts.get(MANAGER)
         return ordered_properties.wrong_here(side.manager) if isinstance(side, OrderedSide) else ()
+
+    def restarted(self, name: str) -> None:
+        """Nothing is measured over turns."""
 
     def entries(self, host: Host) -> int:
         """Locks, or claims of the claimant."""

@@ -4,7 +4,7 @@ Only the head of a line is served. Saved before a message tells of it: the place
 the end before Unlocked.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Self, assert_never
 
 import msgspec
@@ -123,11 +123,11 @@ class Manager:
 
     # The lease book
 
-    def capacity_changed(self, out: Effects) -> None:
-        """Units have left or come back, or the quarantine is over: look at every line that waits."""
+    def capacity_changed(self, out: Effects, pools: Collection[str] = ()) -> None:
+        """Units of these pools (none named: of any) have left or come back, or the quarantine is over."""
         if self.book.may_grant():
             self.quarantine_ms = 0
-        for pool in sorted(self.lines):
+        for pool in sorted(pools or self.lines):
             self._serve(pool, out)
 
     def departed(self, claim: ClaimId, out: Effects, reason: str = "expired") -> None:
