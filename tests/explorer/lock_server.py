@@ -184,7 +184,7 @@ class LockServer:
         server = host.parts.get("server")
         return server.line.claims if isinstance(server, Server) else None
 
-    def wrong_here(self, facts: Hashable) -> str:
+    def wrong_here(self, host: Host, facts: Hashable) -> str:
         return ""
 
     def wrong_between(self, facts: tuple[Hashable, ...]) -> str:

@@ -38,7 +38,7 @@ def test_one_customer_has_seven_states() -> None:
         (2, {"restart": 1, "loss": 1}),
     ],
 )
-def test_tables_find_exactly_the_states_of_a_plain_search(count: int, faults: dict[str, int]):
+def test_tables_find_exactly_the_states_of_a_plain_search(count: int, faults: dict[str, int]) -> None:
     result = search(count, faults=faults)
     assert result.complete
     assert not result.violations
@@ -63,7 +63,7 @@ def test_a_search_cut_at_a_number_of_states_says_so() -> None:
 )
 def test_a_rule_left_out_is_found_on_a_shortest_path(
     rule: str, faults: dict[str, int], name: str, steps: int
-):
+) -> None:
     result = search(2, rule, faults)
     (violation,) = result.violations
     assert (violation.name, violation.steps) == (name, steps)
@@ -72,7 +72,7 @@ def test_a_rule_left_out_is_found_on_a_shortest_path(
 @pytest.mark.parametrize(
     "faults", [{"expiry": 1}, {"departure": 2}, {"crash": 1, "loss": 1}, {"expiry": 1, "crash": 1}]
 )
-def test_every_fault_leaves_a_way_to_be_served(faults: dict[str, int]):
+def test_every_fault_leaves_a_way_to_be_served(faults: dict[str, int]) -> None:
     result = search(2, faults=faults)
     assert result.complete
     assert not result.violations

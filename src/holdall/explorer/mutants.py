@@ -15,7 +15,7 @@ from holdall.protocols.chain.rows import Killing, Mem, Row
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import Vector
 from holdall.world.faults import Budget, budget
-from holdall.world.named import named, world
+from holdall.world.named import named, plan, world
 from holdall.world.plan import World
 
 
@@ -203,8 +203,16 @@ def _metered(name: str, passes: int = 1) -> Callable[[], World]:
     return lambda: msgspec.structs.replace(named(name, passes=passes), meter=True)
 
 
-def _alone_and_two() -> World:
+def _one() -> World:
+    return world("n1a", "a", ["0:a"])
+
+
+def _two() -> World:
     return world("n1aa", "a", ["0:a", "0:a"])
+
+
+def _two_tries() -> World:
+    return world("n1at", "a", [plan("0:a", wait=False), plan("0:a", wait=False)])
 
 
 _CRASH = (("crash", 1),)
@@ -228,9 +236,15 @@ _ALL = (
         "a kill frees the nodes on its way back",
         KilledKeepsTheMiddle,
         _world("rot3"),
+        "invariant",
+    ),
+    Mutant(
+        "count",
+        "the count of activations outlives a kill",
+        CountsFromNought,
+        _world("back3@reversed"),
         "deadlock",
     ),
-    Mutant("count", "the count of activations outlives a kill", CountsFromNought, _world("rot3"), "deadlock"),
     Mutant("bounded-passing", "passing is bounded", PassesUnbounded, _metered("e1"), "bound"),
     Mutant(
         "pass-anywhere",
@@ -259,7 +273,7 @@ _ALL = (
         "epoch-asked",
         "who knows another epoch is refused",
         EpochUnasked,
-        _world("x2low"),
+        _one,
         "row stays",
         (("wipe", 1), ("duplicate", 1)),
     ),
@@ -294,7 +308,7 @@ _ALL = (
         "save-allowed",
         "a grant is saved before Allowed leaves",
         unsaved(Allowed),
-        _alone_and_two,
+        _two,
         "exclusion",
         _CRASH,
     ),
@@ -302,7 +316,7 @@ _ALL = (
         "save-tried",
         "a grant is saved before Tried leaves",
         unsaved(Tried),
-        _world("t2"),
+        _two_tries,
         "exclusion",
         _CRASH,
     ),
@@ -310,7 +324,7 @@ _ALL = (
         "save-end",
         "an end is saved before EndAck leaves",
         unsaved(EndAck),
-        _alone_and_two,
+        _one,
         "row stays",
         _CRASH,
     ),

@@ -17,4 +17,4 @@ def system_of(protocol: str, world: World) -> System:
     mutant = MUTANTS.get(world.mutant)
     if mutant is None:
         raise BadWorld(f"no mutant {world.mutant!r}; there are {', '.join(MUTANTS)}")
-    return ChainSystem(world, manager=mutant.make, quarantine=mutant.quarantine)
+    return ChainSystem(world, manager=mutant.make, quarantine=mutant.quarantine, settled=False)

@@ -205,7 +205,7 @@ class HostTable:
         self.timers.append(timers)
         self.saved.append(saved)
         self.facts.append(fact)
-        self.wrong.append(self._system.wrong_here(facts))
+        self.wrong.append(self._system.wrong_here(host, facts))
         self.idle.append(self._system.idle(facts))
         return number
 

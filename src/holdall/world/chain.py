@@ -16,9 +16,11 @@ from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.claims import Ending, family_of, sibling
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import CLAIMANT, MANAGER
+from holdall.protocols.chain.properties import miscounted, siblings_inside
 from holdall.protocols.chain.rows import Limit, Mem, Row, is_limit_pool
 from holdall.protocols.chain.settling import Settings
 from holdall.protocols.vocabulary import ClaimId, LeaseLost, ToClaimant
+from holdall.world.chain_settled import unsettled
 from holdall.world.clients import Lease, Notice, Overtaken, Waits
 from holdall.world.plan import World
 from holdall.world.system import TimerKind
@@ -52,11 +54,13 @@ class ChainSystem:
         manager: type[Manager] = Manager,
         claimant: type[Claimant] = Claimant,
         quarantine: bool = True,
+        settled: bool = True,
     ) -> None:
         self.world = world
         self._repeat_ms = REPEAT_MS if repeats else None
         self._manager = manager
         self._claimant = claimant
+        self._settled = settled
         self._quarantine_ms = QUARANTINE_MS if quarantine else 0
 
     def hosts(self) -> tuple[str, ...]:
@@ -104,10 +108,11 @@ class ChainSystem:
             tuple(sorted((pool.pool, pool.units) for pool in self.world.pools if pool.node == host.node)),
         )
 
-    def wrong_here(self, facts: Hashable) -> str:
-        """The books, and passes left."""
+    def wrong_here(self, host: Host, facts: Hashable) -> str:
+        """Siblings at a claimant; the books, passes left and whether the turn settled all at a node."""
         if not isinstance(facts, NodeFacts):
-            return ""
+            twice = siblings_inside(cast("Claimant", host.parts[CLAIMANT]))
+            return f"siblings: {twice[0]}" if twice else ""
         capacity = dict(facts.capacity)
         use = used(facts)
         for pool in sorted(use):
@@ -118,7 +123,13 @@ class ChainSystem:
         for row in facts.rows:
             if row.left < 0:
                 return f"bound: {row.claim} has been passed more often at {facts.node} than it may be"
-        return ""
+        if not self._settled:
+            return ""
+        miscount = miscounted(manager_of(host))
+        if miscount:
+            return f"counts: {miscount[0]}"
+        # Limit pools have a capacity for each holder and park rows: judged by the counts above alone.
+        return "" if self.world.limits or in_quarantine(host) else unsettled(facts.node, facts.rows, capacity)
 
     def wrong_between(self, facts: tuple[Hashable, ...]) -> str:
         """Invariant I1."""
@@ -163,7 +174,8 @@ class ChainSystem:
 
     def has(self, facts: Hashable, lease: Lease) -> bool:
         """A row, or the memory of one that was killed."""
-        assert isinstance(facts, NodeFacts)
+        if not isinstance(facts, NodeFacts):
+            return False
         known = [row.attempt for row in facts.rows if row.claim == lease[1]]
         known += [mem.attempt for claim, mem in facts.mems if claim == lease[1]]
         return any(not lease[2] or attempt <= lease[2] for attempt in known)
@@ -247,3 +259,8 @@ def _kept(rows: list[Row]) -> dict[str, int]:
 def manager_of(host: Host) -> Manager:
     """The manager of a node's host."""
     return cast("ManagerAlone", host.parts[MANAGER]).manager
+
+
+def in_quarantine(host: Host) -> bool:
+    """Whether a node grants nothing for now."""
+    return not cast("ManagerAlone", host.parts[MANAGER]).book.granting

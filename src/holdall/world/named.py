@@ -101,6 +101,7 @@ def _three_nodes() -> list[World]:
         world("kg3", "a", ["0->1->2", "2->1->0", "1->2"]),
         world("low3", "ab", ["0:a->1:a->2:ab", "0:ab->1:b->2:a", "1:ab"]),
         world("k3", "ab", ["0:a->1:ab->2:a", "2:a->1:a->0:a"]),
+        world("back3", "a", ["0->1->2", "0", "0"]),
         world("kb", "a", ["0->1", "1->2"]),
         world("shk", "a", [plan("2->0", steps=(keep_last,)), "1->2"]),
     ]

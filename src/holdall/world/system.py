@@ -35,8 +35,8 @@ class System(Protocol):
         """What properties are judged by; None for a claimant's host."""
         ...
 
-    def wrong_here(self, facts: Hashable) -> str:
-        """A property of one host's facts that is violated, as `name: text`; empty when all hold."""
+    def wrong_here(self, host: Host, facts: Hashable) -> str:
+        """A property of one host that is violated, as `name: text`; empty when all hold."""
         ...
 
     def wrong_between(self, facts: tuple[Hashable, ...]) -> str:
