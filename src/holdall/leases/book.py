@@ -22,6 +22,7 @@ from holdall.leases.messages import (
     RaiseFence,
     Reload,
     UncleanEnd,
+    UnitsBack,
 )
 from holdall.leases.records import FENCE_KEY, LEASE_PREFIX, PREFIX, FenceBlock, LeaseRecord
 from holdall.leases.service import COOLDOWN_TIMER, Service
@@ -360,10 +361,11 @@ class LeaseBook:
 
     def _tell_changes(self, out: Effects) -> None:
         if self.service.changed:
-            changed = sorted(self.service.changed)
+            changed = tuple(sorted(self.service.changed))
             self.service.changed.clear()
             if self.guard is not None:
                 self.guard.capacity_changed(out, changed)
+            out.append(Send(Address(self.node, AGENT), UnitsBack(changed)))
 
     def _hold_again(self, record: LeaseRecord, out: Effects) -> None:
         party = (record.claim, record.attempt)

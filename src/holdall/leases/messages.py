@@ -29,7 +29,7 @@ class PoolSpec(msgspec.Struct, frozen=True):
     reach: Literal["system", "host"] = "system"
     max_for_ms: int | None = None
     cooldown_ms: int = 0
-    """Pause after an unclean end (expiry, kick, a command that failed)."""
+    """Pause after an unclean end (expiry, kick by force, a holder that died)."""
     on_grant: str = ""
     """Command with `{unit}` in it, run before the holder is told; empty: none. Likewise the next two."""
     on_release: str = ""
@@ -93,6 +93,12 @@ END_REACHED = "end reached"
 
 
 # Agent -> manager of the same node, about units rather than order
+
+
+class UnitsBack(msgspec.Struct, frozen=True, tag="units_back"):
+    """A manager to its own node's agent: units of these pools came back or left by themselves (cleaned, cleared, reloaded)."""
+
+    pools: tuple[str, ...]
 
 
 class UncleanEnd(msgspec.Struct, frozen=True, tag="unclean_end"):

@@ -26,7 +26,8 @@ class Service:
         self.draining = False
         self.changed: set[str] = set()
         """Pools where units have left or come back since the protocol evaluated last."""
-        self._configured = frozenset(self.pools)
+        self.configured = frozenset(self.pools)
+        """Pools that the configuration has now; others leave."""
         self._runs: dict[int, tuple[str, str, Hook]] = {}
         self._last_run = 0
 
@@ -127,7 +128,7 @@ class Service:
     def reload(self, specs: Iterable[PoolSpec], out: Effects) -> None:
         """The pools as configured now. Held units are left alone and go when they come back."""
         wanted = {spec.pool: spec for spec in specs}
-        self._configured = frozenset(wanted)
+        self.configured = frozenset(wanted)
         fence = max((unit.fence for pool in self.pools.values() for unit in pool.units.values()), default=0)
         for pool_id in sorted(wanted.keys() | self.pools.keys()):
             spec = wanted.get(pool_id)
@@ -194,7 +195,7 @@ class Service:
         twin = object.__new__(Service)
         twin.node, twin.draining, twin.changed = self.node, self.draining, set(self.changed)
         twin.pools = {name: pool.copy() for name, pool in self.pools.items()}
-        twin._configured = self._configured
+        twin.configured = self.configured
         twin._runs, twin._last_run = dict(self._runs), self._last_run
         return twin
 
@@ -245,7 +246,7 @@ class Service:
         self._set_stage(pool, unit, "", out)
         if unit.leaving:
             pool.drop(unit)
-            if not pool.units and pool.spec.pool not in self._configured:
+            if not pool.units and pool.spec.pool not in self.configured:
                 del self.pools[pool.spec.pool]
         elif not self.draining:
             pool.enter(unit)

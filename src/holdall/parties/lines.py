@@ -1,7 +1,7 @@
 """The reading side of a pool's side: facts for planning, numbers and units for listings, a claim's place in line."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdall.leases.messages import PoolSpec
 from holdall.model.frames import UnitRow
@@ -18,6 +18,9 @@ class PoolSideView:
     def __init__(self, side: PoolSide) -> None:
         self._side = side
         self._read_at = -1
+        self._named: dict[str, list[str]] = {}
+        """Pool name -> pool ids, for the configuration that `_named_for` is."""
+        self._named_for: frozenset[str] | None = None
         self._holders: dict[str, dict[ClaimId, tuple[str, ...]]] = {}
         """Pool -> who has which units there, as long as the side has not changed."""
 
@@ -36,9 +39,16 @@ class PoolSideView:
         """Whether the node gives no units any more."""
         return self._side.book.service.draining
 
-    def facts(self) -> Sequence[PoolFacts]:
-        """All pools that are configured, by pool id. Units out of service exist, those that leave don't."""
-        pools = self._side.book.service.pools
+    def facts(self, names: Iterable[str] | None = None) -> Sequence[PoolFacts]:
+        """The configured pools, by pool id. Units out of service exist, those that leave the configuration don't."""
+        service = self._side.book.service
+        pools = service.pools
+        if self._named_for is not service.configured:
+            self._named_for = service.configured
+            self._named = {}
+            for name in sorted(service.configured):
+                self._named.setdefault(pools[name].spec.name, []).append(name)
+        wanted = sorted(self._named if names is None else set(names))
         return [
             PoolFacts(
                 pool=name,
@@ -47,8 +57,7 @@ class PoolSideView:
                 total=len(pools[name].spec.units),
                 free=pools[name].free_count(),
             )
-            for name in sorted(pools)
-            if pools[name].spec.units
+            for name in sorted(pool for one in wanted for pool in self._named.get(one, ()))
         ]
 
     def spec(self, pool: str) -> PoolSpec | None:
@@ -139,7 +148,7 @@ class PoolSideView:
         for pool in blocked:
             if is_limit_pool(pool):
                 continue
-            holders = self._holders_of(pool)
+            holders = self.holders(pool)
             number += len(holders)
             for claim, units in holders.items():
                 if len(found) >= most:
@@ -154,7 +163,8 @@ class PoolSideView:
                     found.append(Obstacle(claim, pool))
         return tuple(found), number - len(found)
 
-    def _holders_of(self, pool: str) -> dict[ClaimId, tuple[str, ...]]:
+    def holders(self, pool: str) -> Mapping[ClaimId, tuple[str, ...]]:
+        """Who has which units of the pool; read from the units once a turn."""
         if self._read_at != self._side.turns:
             self._holders.clear()
             self._read_at = self._side.turns

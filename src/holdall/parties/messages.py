@@ -45,6 +45,7 @@ from holdall.leases.messages import (
     Reload,
     RunHook,
     UncleanEnd,
+    UnitsBack,
     UnitTrouble,
 )
 from holdall.model import frames
@@ -75,6 +76,7 @@ __all__ = [
     "SessionOpened",
     "UncleanEnd",
     "UnitTrouble",
+    "UnitsBack",
     "WatchProcess",
 ]
 

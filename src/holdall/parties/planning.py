@@ -20,7 +20,7 @@ VECTORS_MAX = 4
 """Alternatives of one claim on one node."""
 COMBINATIONS_MAX = 64
 """Combinations of `--or` alternatives that are looked at, preferred ones first."""
-UNITS_MAX = 512
+UNITS_MAX = 256
 """Units of one lease: more fit into no frame."""
 
 

@@ -19,6 +19,7 @@ from holdall.machine.contract import (
 )
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import ToManager
+from holdall.protocols.chain.rows import Limit
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, Settings
 
 _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
@@ -27,7 +28,8 @@ _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 class PoolSide:
     """The machine `manager` of a node. Records and timers that begin with `book/` are the book's.
 
-    `make` is Manager, or a subclass without one of the rules. The other keywords are the lease book's.
+    `make` is Manager, or a subclass without one of the rules. `passes`, `passes_per_ahead`, `limits` and
+    `sweep_ms` are the manager's (`protocols.chain.settling.Settings`), the other keywords the lease book's.
     """
 
     def __init__(
@@ -36,7 +38,10 @@ class PoolSide:
         pools: Iterable[PoolSpec],
         *,
         epoch: int = 1,
-        settings: Settings = DEFAULT_SETTINGS,
+        passes: int = DEFAULT_SETTINGS.passes,
+        passes_per_ahead: int = DEFAULT_SETTINGS.passes_per_ahead,
+        limits: tuple[Limit, ...] = (),
+        sweep_ms: int | None = None,
         rho_ppm: int = 20_000,
         fence_step: int = 1,
         fence_block: int = 1000,
@@ -51,6 +56,9 @@ class PoolSide:
             fence_step=fence_step,
             fence_block=fence_block,
             watch_peers=watch_peers,
+        )
+        settings = Settings(
+            passes=passes, passes_per_ahead=passes_per_ahead, limits=limits, sweep_ms=sweep_ms
         )
         self.manager = make(node, epoch, self.book, settings)
         self.book.guard = self.manager

@@ -8,9 +8,11 @@ import msgspec
 
 from holdall.leases.messages import CLAIMANT, MANAGER
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
-from holdall.model.frames import FromNode, Happened, LogRow
+from holdall.model.frames import FromNode, Happened, LogRow, Need
 from holdall.model.names import matches_id
+from holdall.model.why import Why
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
+from holdall.parties.planning import vector_of
 from holdall.parties.records import (
     CLAIM_PREFIX,
     LOG_PREFIX,
@@ -18,10 +20,11 @@ from holdall.parties.records import (
     ClaimRecord,
     LogRecord,
     SessionRecord,
+    Share,
 )
 from holdall.parties.views import PoolView
 from holdall.protocols.hooks import Effects
-from holdall.protocols.vocabulary import ClaimId
+from holdall.protocols.vocabulary import ClaimId, Vector
 
 PRINTED_LETTERS = 26
 ENDED_MAX = 1000
@@ -45,6 +48,7 @@ class Session:
         "numbers",
         "record",
         "ttls",
+        "views",
     )
 
     def __init__(self, record: SessionRecord, connection: str) -> None:
@@ -60,12 +64,14 @@ class Session:
         """Request number -> claim, of claims that wait or are held."""
         self.ttls: dict[int, int] = {}
         """ttl -> how many claims have it: one silence timer for each."""
+        self.views: dict[ClaimId, None] = {}
+        """Leases of others under which it works."""
 
 
 class Claim:
     """A claim from its arrival to its end, with what need not survive a crash."""
 
-    __slots__ = ("checked_ms", "key", "kicked_boot_ms", "record", "retry_text", "shown", "told_to")
+    __slots__ = ("checked_ms", "key", "kicked_boot_ms", "record", "retry_text", "shown", "told_to", "viewers")
 
     def __init__(self, record: ClaimRecord, key: str) -> None:
         self.record = record
@@ -74,12 +80,19 @@ class Claim:
         self.told_to: list[tuple[str, int, str]] = []
         """(connection, request, what): kicks that wait for the end of the lease."""
         self.kicked_boot_ms = 0
-        self.shown: Message | None = None
+        self.shown: Why | None = None
         """What the client was told last about the wait."""
         self.checked_ms = 0
         """Pause before the next look whether that has changed."""
         self.retry_text = ""
         """Why the pools don't queue it yet."""
+        self.viewers: dict[str, None] = {}
+        """Sessions that work under this lease (nested claims that it covers)."""
+
+    @property
+    def vectors(self) -> tuple[Vector, ...]:
+        """What its placements ask of the pools, preferred first."""
+        return tuple(vector_of(shares) for shares in self.record.shares)
 
 
 class State:
@@ -115,8 +128,12 @@ class State:
         """Hash of a key -> (printed id, why it ended), of the latest ends."""
         self.log: deque[LogRow] = deque()
         self.watchers: dict[tuple[str, int], None] = {}
-        self.freed = False
-        """Units have come free in this turn, so narrow claims are looked at."""
+        self.extending: dict[str, list[tuple[str, int]]] = {}
+        """Printed id -> (connection, request) of whoever waits for a later end."""
+        self.exchanging: dict[str, tuple[str, int, tuple[Need, ...], tuple[Share, ...]]] = {}
+        """Printed id -> (connection, request, needs added, their shares) of the exchange under way."""
+        self.recovered_text = ""
+        """What a restart found, for the history; written with the first reading of the clock."""
         self._last_claim = 0
 
     # ------------------------------------------------------------ effects
@@ -236,7 +253,40 @@ class State:
         if not session.claims:
             self.out.append(Forget(f"{SESSION_PREFIX}{session.record.session}"))
             if not session.connected:
-                del self.sessions[session.record.session]
+                self.drop(session)
+
+    def rename(self, claim: Claim, party: ClaimId) -> None:
+        """The claim is known to the pools by another id from now on."""
+        old = claim.record.claim
+        session = self.sessions.get(claim.record.session)
+        if session is not None and old in session.claims:
+            session.claims = {party if one == old else one: None for one in session.claims}
+            if session.numbers.get(claim.record.n) == old:
+                session.numbers[claim.record.n] = party
+        for one in claim.record.parties():
+            self.claims.pop(one, None)
+        self.claims[party] = claim
+        claim.record = msgspec.structs.replace(claim.record, claim=party, companions=())
+
+    def give_key(self, claim: Claim, key: str) -> None:
+        """A new key, in place of one that nobody knows."""
+        self.by_key.pop(claim.record.key_hash, None)
+        claim.key = key
+        self.change(claim, key_hash=secret_hash(key))
+        self.by_key[claim.record.key_hash] = claim
+
+    def arm_silence(self, session: Session, ttl_ms: int) -> None:
+        """The session must be heard within this time."""
+        self.set_timer(silence_timer(session.record.session, ttl_ms), self.slow(ttl_ms))
+
+    def drop(self, session: Session) -> None:
+        """A session without claims whose client is gone."""
+        for party in session.views:
+            claim = self.claims.get(party)
+            if claim is not None:
+                claim.viewers.pop(session.record.session, None)
+        self.sessions.pop(session.record.session, None)
+        self.connections.pop(session.connection, None)
 
     def remove(self, claim: Claim, what: str) -> None:
         """The claim is over: out of all indexes, its record forgotten, its key remembered for a while."""
@@ -258,6 +308,12 @@ class State:
         if len(letters) == PRINTED_LETTERS and letters in self.by_printed:
             return [self.by_printed[letters]]
         return [claim for printed, claim in self.by_printed.items() if matches_id(printed, text)]
+
+    def change_session(self, session: Session, **fields: object) -> None:
+        """Replace fields of the session's record; kept as long as it has claims."""
+        session.record = msgspec.structs.replace(session.record, **fields)
+        if session.claims:
+            self.out.append(Save(f"{SESSION_PREFIX}{session.record.session}", session.record))
 
     def of_session(self, session: Session) -> Iterator[Claim]:
         """The session's claims, in the order in which they came."""

@@ -1,6 +1,6 @@
 """What an agent reads of its own node's pools: both live in one process, and reading changes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -70,8 +70,8 @@ class PoolView(Protocol):
         """Whether the node gives no units any more."""
         ...
 
-    def facts(self) -> Sequence[PoolFacts]:
-        """All pools for planning, by pool id."""
+    def facts(self, names: Iterable[str] | None = None) -> Sequence[PoolFacts]:
+        """The pools of these names (None: all) for planning, by pool id."""
         ...
 
     def spec(self, pool: str) -> PoolSpec | None:
@@ -92,6 +92,10 @@ class PoolView(Protocol):
 
     def line(self, claim: ClaimId, obstacles_max: int) -> LineView | None:
         """A waiting claim's place; None: it doesn't wait here."""
+        ...
+
+    def holders(self, pool: str) -> Mapping[ClaimId, tuple[str, ...]]:
+        """Who has which units of the pool, in the order of the units."""
         ...
 
     def waiting(self) -> Sequence[ClaimId]:

@@ -1,0 +1,70 @@
+"""Care of the node's units: draining, clearing after a look, and another configuration."""
+
+from holdall.model import frames
+from holdall.model.errors import BadSpec, Refused
+from holdall.parties.messages import Asked, ClearUnit, DrainUnits, Reload, UnitTrouble
+from holdall.parties.state import Session, State
+
+
+class Care:
+    """Orders of the node's user about units, and what units report."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def drain(self, session: Session, frame: frames.Drain, asked: Asked) -> None:
+        """No new grants on this node, or grants again."""
+        if not self._may(session, frame.n, asked, "drain"):
+            return
+        self.drain_node(on=frame.on, text=f"by {session.record.holder}")
+        held = sum(1 for claim in self._state.by_printed.values() if claim.record.grants)
+        if frame.on:
+            text = f"{self._state.settings.node} gives no units any more; {held} leases go on to their ends."
+        else:
+            text = f"{self._state.settings.node} gives units again."
+        self._state.tell(session.connection, frames.Drained(frame.n, text))
+
+    def drain_node(self, *, on: bool, text: str) -> None:
+        """The same without an answer: the driver's order when it is told to end."""
+        self._state.to_manager(DrainUnits(on=on))
+        self._state.note("drained", f"{'draining' if on else 'serving again'} {text}".rstrip())
+
+    def clear(self, session: Session, frame: frames.Clear, asked: Asked) -> None:
+        """A person has looked at a unit in quarantine."""
+        if not self._may(session, frame.n, asked, "clear"):
+            return
+        name, _, unit = frame.unit.rpartition("/")
+        found = [
+            (facts.pool, row)
+            for facts in self._state.pools.facts()
+            if name in {facts.name, facts.pool}
+            for row, _ in self._state.pools.unit_rows(facts.pool)
+            if row.unit == unit
+        ]
+        if len(found) != 1:
+            text = f"{len(found)} units are named {frame.unit!r}; write pool/unit. See: holdall pools"
+            self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, text))
+        elif found[0][1].state != "quarantined":
+            text = f"{frame.unit} is not in quarantine but {found[0][1].state}: nothing to clear."
+            self._state.tell(session.connection, frames.Drained(frame.n, text))
+        else:
+            self._state.to_manager(ClearUnit(found[0][0], unit))
+            text = f"{frame.unit} is out of quarantine (it was: {found[0][1].note})."
+            self._state.tell(session.connection, frames.Drained(frame.n, text))
+
+    def reload(self, message: Reload) -> None:
+        """The pools as configured now. Held units stay with their holders."""
+        self._state.to_manager(message)
+        units = sum(len(spec.units) for spec in message.pools)
+        self._state.note("reloaded", f"{len(message.pools)} pools with {units} units")
+
+    def trouble(self, message: UnitTrouble) -> None:
+        """A unit has gone into quarantine, or come out of it."""
+        self._state.note(message.kind, f"{message.pool}/{message.unit}: {message.text}")
+
+    def _may(self, session: Session, n: int, asked: Asked, verb: str) -> bool:
+        if asked.uid in {0, self._state.settings.uid}:
+            return True
+        text = f"{verb} is for the user of the node or root."
+        self._state.tell(session.connection, frames.Denied(n, Refused.code, text))
+        return False

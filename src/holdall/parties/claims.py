@@ -1,0 +1,339 @@
+"""Claims on their way to a lease: checked, placed, sent to the pools, granted or refused, waited for in bounded time."""
+
+import msgspec
+
+from holdall.model import frames
+from holdall.model.durations import show_duration
+from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
+from holdall.model.names import NEEDS_MAX, POOLS_MAX, printed_id
+from holdall.parties.ends import LEASE_PHASES, Ends
+from holdall.parties.explaining import Explaining
+from holdall.parties.granting import Granting
+from holdall.parties.messages import Asked, Prepared
+from holdall.parties.nested import Nested
+from holdall.parties.parking import Parking
+from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place
+from holdall.parties.records import ClaimRecord
+from holdall.parties.state import Claim, Session, State, secret_hash
+from holdall.parties.texts import never, not_granted
+from holdall.protocols.vocabulary import ALL, Gone, Granted, NotNow, Release, Retrying, Stamp
+
+FIRST_LOOK_MS = 1000
+LAST_LOOK_MS = 15_000
+"""A waiting client is told of changes after 1 s, 2 s, 4 s, … and then every 15 s."""
+RECORD_BYTES_MAX = 60_000
+UNIT_BYTES = 124
+"""A unit's longest name, its fence, and the names of the fields."""
+REPLANS_A_TURN = 64
+"""Claims with other placements that are looked at when units come free."""
+
+
+class Claims:
+    """From the request to the grant."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        parking: Parking,
+        ends: Ends,
+        explaining: Explaining,
+        granting: Granting,
+        nested: Nested,
+    ) -> None:
+        self._state = state
+        self._parking = parking
+        self._ends = ends
+        self._explaining = explaining
+        self._granting = granting
+        self._nested = nested
+
+    # ------------------------------------------------------------ asked
+
+    def claim(self, session: Session, frame: frames.Claim, asked: Asked) -> None:
+        """A request of a client. Everything that is wrong with it is told at once, and changes nothing."""
+        known = session.numbers.get(frame.n)
+        if known is not None:
+            self._again(self._state.claims[known], asked)
+            return
+        refused = self._wrong(frame)
+        if refused is None and frame.under:
+            answered, refused, beside = self._nested.claim(session, frame)
+            if answered:
+                return
+        else:
+            beside = ""
+        if refused is None:
+            placed = self._place(frame)
+            if isinstance(placed, Placement):
+                self._begin(session, frame, asked, placed, beside)
+                return
+            refused = placed
+        code, text = refused
+        self._state.tell(session.connection, frames.Denied(frame.n, code, text))
+
+    def _again(self, claim: Claim, asked: Asked) -> None:
+        """The client repeats a claim after a reconnect: its answer once more."""
+        record = claim.record
+        if not claim.key:
+            # Only the key's hash outlived the restart, and nobody can have been told the key.
+            self._state.give_key(claim, asked.lot)
+        if record.phase in {"granted", "draining"}:
+            self._granting.tell(claim, record.n)
+        else:
+            self._tell_queued(claim)
+
+    def _wrong(self, frame: frames.Claim) -> tuple[str, str] | None:
+        settings = self._state.settings
+        if not frame.needs or len(frame.needs) > NEEDS_MAX or not all(need.options for need in frame.needs):
+            return BadSpec.code, f"a claim has 1 to {NEEDS_MAX} needs, each with a SPEC, e.g. gpu:1"
+        if not settings.ttl_min_ms <= frame.ttl_ms <= settings.ttl_max_ms:
+            low, high = show_duration(settings.ttl_min_ms), show_duration(settings.ttl_max_ms)
+            return BadSpec.code, (
+                f"ttl {show_duration(frame.ttl_ms)} is not possible: it lies between {low} and {high} "
+                "(ttl_max of the system). For a long lease leave ttl alone and set --for."
+            )
+        if frame.for_ms is not None and frame.for_ms < 1:
+            return BadSpec.code, "--for 0 ends before it begins. Write for instance --for 30m."
+        return None
+
+    def _place(self, frame: frames.Claim) -> Placement | tuple[str, str]:
+        node = self._state.settings.node
+        names = {name for need in frame.needs for option in need.options for name in option.pools}
+        facts = self._state.pools.facts(names)
+        placed = place(frame.needs, facts, node, allow_future=frame.allow_future)
+        if isinstance(placed, Unplaceable):
+            return NeverSatisfiable.code, never(placed, self._state.pools.facts(), node)
+        total = {one.pool: one.total for one in facts}
+        for vector in placed.vectors:
+            units = sum(total.get(pool, 1) if count == ALL else count for pool, count in vector)
+            if units > UNITS_MAX or len(vector) > POOLS_MAX:
+                return Refused.code, (
+                    f"{units} units of {len(vector)} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
+                    "are possible. Split the work into several leases."
+                )
+        return placed
+
+    def _begin(
+        self, session: Session, frame: frames.Claim, asked: Asked, placed: Placement, beside: str
+    ) -> None:
+        pools = sorted({pool for vector in placed.vectors for pool, _ in vector})
+        specs = [spec for pool in pools if (spec := self._state.pools.spec(pool)) is not None]
+        ends = [spec.max_for_ms for spec in specs if spec.max_for_ms is not None]
+        for_ms = min([*ends, *([] if frame.for_ms is None else [frame.for_ms])], default=None)
+        wrong = self._wrong_end(frame, for_ms)
+        if wrong is not None:
+            self._state.tell(session.connection, frames.Denied(frame.n, *wrong))
+            return
+        party = self._state.new_claim_id()
+        record = ClaimRecord(
+            claim=party,
+            printed=printed_id(str(party)),
+            session=session.record.session,
+            n=frame.n,
+            key_hash=secret_hash(asked.lot),
+            uid=session.record.uid,
+            user=session.record.user,
+            holder=session.record.holder,
+            pid=session.record.pid,
+            needs=frame.needs,
+            shares=placed.shares,
+            ttl_ms=frame.ttl_ms,
+            phase="waiting",
+            for_ms=for_ms,
+            wait_ms=frame.wait_ms,
+            now=frame.now,
+            narrow=placed.narrow,
+            guarded=frame.guarded,
+            detached=frame.detached,
+            allow_future=frame.allow_future,
+            reason=frame.reason,
+            site=frame.site,
+            beside=beside,
+            asked_wall_ms=self._state.wall_ms,
+            asked_boot_ms=self._state.boot_ms,
+        )
+        if self._bytes_when_granted(record, placed) > RECORD_BYTES_MAX:
+            text = (
+                "this claim is too large for one record (needs, alternatives, pools). Split it into several."
+            )
+            self._state.tell(session.connection, frames.Denied(frame.n, Refused.code, text))
+            return
+        claim = Claim(record, asked.lot)
+        self._state.add(claim)
+        self._state.arm_silence(session, record.ttl_ms)
+        self._parking.enter(claim)
+        if not record.now:
+            if record.wait_ms is not None:
+                self._state.set_timer(f"wait/{record.printed}", record.wait_ms)
+            # Answered in the next turn, and only if it is not granted in this one.
+            self._state.set_timer(f"queued/{record.printed}", 0)
+
+    def _bytes_when_granted(self, record: ClaimRecord, placed: Placement) -> int:
+        """At most so long will record and answer be: what is longer fits into no frame."""
+        node = self._state.settings.node
+        units = 0
+        for vector in placed.vectors:
+            here = 0
+            for pool, count in vector:
+                counts = self._state.pools.counts(pool)
+                amount = count if count != ALL else 1 if counts is None else counts.total
+                here += amount * (len(node) + len(pool) + UNIT_BYTES)
+            units = max(units, here)
+        return len(msgspec.msgpack.encode(record)) + units
+
+    def _wrong_end(self, frame: frames.Claim, for_ms: int | None) -> tuple[str, str] | None:
+        if frame.for_ms is not None and for_ms is not None and for_ms < frame.for_ms:
+            return Refused.code, (
+                f"--for {show_duration(frame.for_ms)} is longer than these pools allow (max_for {show_duration(for_ms)}). "
+                "Ask for less, or leave --for out."
+            )
+        if frame.detached and for_ms is None:
+            return BadSpec.code, "a detached lease needs a hard end: add --for, e.g. --for 1h."
+        return None
+
+    # ------------------------------------------------------------ answers of the pools
+
+    def granted(self, message: Granted) -> None:
+        """All units at once. A late one of a claim that has ended is normal: its Release is under way."""
+        claim = self._state.claims.get(message.claim)
+        if claim is None or claim.record.phase != "waiting":
+            return
+        self._parking.leaves_line(claim)
+        self._granting.granted(claim, message)
+        self._parking.refill(claim.record.session)
+
+    def prepared(self, message: Prepared) -> None:
+        """All on_grant commands have ended. If one failed, the claim comes again with its age."""
+        claim = self._state.claims.get(message.claim)
+        if claim is None or claim.record.phase != "preparing" or claim.record.attempt != message.attempt:
+            return
+        if not message.failed:
+            self._granting.told(claim)
+            return
+        units = ", ".join(f"{grant.pool}/{grant.unit}" for grant in message.failed)
+        if claim.record.now:
+            text = f"not granted: {units} could not be prepared ({message.text}). Ask again, or see: holdall pools"
+            self._ends.deny(claim, NotGranted.code, text)
+            self._ends.over(claim, "refused", text)
+            return
+        self._come_again(claim, claim.record.stamp)
+
+    def not_now(self, message: NotNow) -> None:
+        """A claim without waiting found no units that delay nobody."""
+        claim = self._state.claims.get(message.claim)
+        if claim is None or claim.record.phase != "waiting":
+            return
+        why = self._explaining.why(claim)
+        text = not_granted(why, waited_ms=None, utc_offset_s=self._state.settings.utc_offset_s)
+        record = claim.record
+        self._state.tell_session(record.session, frames.Denied(record.n, NotGranted.code, text, why=why))
+        self._ends.gone(claim, "refused", "not free now")
+
+    def retrying(self, message: Retrying) -> None:
+        """The pools don't queue it yet: told to its client with the next look."""
+        claim = self._state.claims.get(message.claim)
+        if claim is not None and claim.record.phase == "waiting":
+            after = show_duration(message.retry_after_ms)
+            claim.retry_text = f"{message.node} has come up again; the claim goes on with its age in {after}"
+
+    def gone(self, message: Gone) -> None:
+        """The pools have ended the lease by themselves."""
+        claim = self._state.claims.get(message.claim)
+        if claim is not None:
+            self._granting.taken_back(claim, message.reason)
+
+    # ------------------------------------------------------------ waiting
+
+    def wait_over(self, printed: str) -> None:
+        """The client does not want to wait any longer."""
+        claim = self._state.by_printed.get(printed)
+        if claim is None or claim.record.phase in LEASE_PHASES - {"preparing"}:
+            return
+        record = claim.record
+        why = self._explaining.why(claim)
+        text = not_granted(why, waited_ms=record.wait_ms or 0, utc_offset_s=self._state.settings.utc_offset_s)
+        self._state.tell_session(record.session, frames.Denied(record.n, NotGranted.code, text, why=why))
+        self._ends.over(claim, "timed-out", f"not granted within {show_duration(record.wait_ms or 0)}")
+
+    def look(self, printed: str) -> None:
+        """Tell a waiting client what has changed, less and less often."""
+        claim = self._state.by_printed.get(printed)
+        if claim is None or claim.record.phase not in {"waiting", "parked"}:
+            return
+        why = self._explaining.why(claim)
+        if claim.shown is None or claim.shown != why:
+            self._tell_queued(claim)
+        claim.checked_ms = min(max(2 * claim.checked_ms, FIRST_LOOK_MS), LAST_LOOK_MS)
+        self._state.set_timer(f"queued/{printed}", claim.checked_ms)
+
+    def _tell_queued(self, claim: Claim) -> None:
+        record = claim.record
+        claim.shown = self._explaining.why(claim)
+        self._state.tell_session(record.session, frames.Queued(record.n, record.printed, claim.shown))
+
+    # ------------------------------------------------------------ placed anew
+
+    def replan(self) -> None:
+        """Units have come free: claims that could be placed otherwise, too, may be served by them."""
+        for party in tuple(self._state.narrow)[:REPLANS_A_TURN]:
+            claim = self._state.claims[party]
+            record = claim.record
+            names = {name for need in record.needs for option in need.options for name in option.pools}
+            facts = self._state.pools.facts(names)
+            placed = place(record.needs, facts, self._state.settings.node, allow_future=record.allow_future)
+            if isinstance(placed, Unplaceable) or set(placed.vectors) <= set(claim.vectors):
+                continue
+            line = self._state.pools.line(record.claim, 0)
+            better = any(self._state.pools.free_of(vector) for vector in placed.vectors)
+            if line is None or not better or any(self._state.pools.free_of(one) for one in claim.vectors):
+                continue
+            self._come_again(claim, line.stamp, placed)
+
+    def _come_again(self, claim: Claim, stamp: Stamp | None, placed: Placement | None = None) -> None:
+        """Ask the pools anew as another claim of the same age; its printed id stays."""
+        record = claim.record
+        if record.phase == "waiting":
+            self._parking.leaves_line(claim)
+        self._state.to_claimant(Release(record.claim))
+        self._state.rename(claim, self._state.new_claim_id())
+        if placed is not None:
+            self._state.change(claim, shares=placed.shares, narrow=placed.narrow)
+        self._state.change(claim, phase="waiting", stamp=stamp, grants=(), serves=(), attempt=0)
+        self._parking.count(claim)
+        self._parking.ask_pools(claim)
+
+    # ------------------------------------------------------------ cancelled
+
+    def cancel(self, session: Session, frame: frames.Cancel, asked: Asked) -> None:
+        """End a waiting claim; one of this session that has just been granted is released by it."""
+        claim = self._named(session, frame.claim, asked.uid)
+        state = self._state
+        if claim is None:
+            text = f"no waiting claim {frame.claim} of yours. See: holdall queue"
+            state.tell(session.connection, frames.Denied(frame.n, "not-holder", text))
+            return
+        record = claim.record
+        own = record.session == session.record.session
+        if record.phase in {"granted", "draining"} and not own:
+            text = f"{frame.claim} has its units already: it is a lease. Release it with its key, or see: holdall who"
+            state.tell(session.connection, frames.Denied(frame.n, "refused", text))
+            return
+        what = "released" if record.phase in {"granted", "draining"} else "cancelled"
+        if what == "cancelled":
+            by = "cancelled" if own else f"cancelled by {session.record.holder}"
+            self._ends.deny(claim, NotGranted.code, by)
+        self._ends.over(claim, what, "")
+        state.tell(session.connection, frames.Released(frame.n, record.printed, what))
+
+    def _named(self, session: Session, typed: str, uid: int) -> Claim | None:
+        if typed.startswith("#"):
+            number = typed[1:]
+            party = session.numbers.get(int(number)) if number.isascii() and number.isdigit() else None
+            return None if party is None else self._state.claims[party]
+        found = [
+            claim
+            for claim in self._state.typed(typed)
+            if claim.record.uid == uid or uid in {0, self._state.settings.uid}
+        ]
+        return found[0] if len(found) == 1 else None

@@ -1,0 +1,73 @@
+"""The ends of claims: one way out for released, cancelled, expired, kicked and lost ones."""
+
+from holdall.model.frames import Denied, Lost, Released
+from holdall.model.names import short_id
+from holdall.parties.messages import UncleanEnd
+from holdall.parties.parking import Parking
+from holdall.parties.state import Claim, State
+from holdall.protocols.vocabulary import Release
+
+LEASE_PHASES = frozenset({"preparing", "granted", "draining"})
+
+
+class Ends:
+    """Takes claims out of the agent and tells pools, history and whoever waits for the end."""
+
+    def __init__(self, state: State, parking: Parking) -> None:
+        self._state = state
+        self._parking = parking
+
+    def over(self, claim: Claim, kind: str, text: str, *, unclean: bool = False) -> None:
+        """The agent ends the claim: `kind` and `text` are its row in the history.
+
+        `unclean`: the holder did not stop in order, so the units cool down where their pool asks for it.
+        """
+        record = claim.record
+        if record.phase != "parked":
+            if unclean:
+                for party in record.parties():
+                    self._state.to_manager(UncleanEnd(party))
+            self._state.to_claimant(Release(record.claim))
+        self.gone(claim, kind, text)
+
+    def gone(self, claim: Claim, kind: str, text: str) -> None:
+        """The claim has ended at the pools, or is being ended there."""
+        state, record = self._state, claim.record
+        for timer in ("wait", "queued", "kicked"):
+            state.cancel_timer(f"{timer}/{record.printed}")
+        state.note(kind, text, record)
+        self._parking.leaves_line(claim)
+        state.remove(claim, text)
+        for connection, n, what in claim.told_to:
+            state.tell(connection, Released(n, record.printed, what))
+        for viewer in claim.viewers:
+            session = state.sessions.get(viewer)
+            if session is not None:
+                session.views.pop(record.claim, None)
+        self._parking.refill(record.session)
+
+    def deny(self, claim: Claim, code: str, text: str, *, definite: bool = True) -> None:
+        """The final answer to a Claim that is not granted."""
+        record = claim.record
+        self._state.tell_session(record.session, Denied(record.n, code, text, definite=definite))
+
+    def lost(self, claim: Claim, text: str) -> None:
+        """Tell the holder, and who works under its lease, that it is over. Before `over` or `gone`."""
+        frame = Lost(claim.record.printed, text)
+        self._state.tell_session(claim.record.session, frame)
+        for viewer in claim.viewers:
+            if viewer != claim.record.session:
+                self._state.tell_session(viewer, frame)
+
+    def lost_or_denied(self, claim: Claim, text: str) -> None:
+        """A lease is lost; a claim that still waits has its final answer."""
+        if claim.record.phase in {"granted", "draining"}:
+            self.lost(claim, text)
+        else:
+            self.deny(claim, "not-granted", text)
+
+
+def named(claim: Claim) -> str:
+    """`lease 7K4M-Q2` or `claim 7K4M-Q2`."""
+    word = "lease" if claim.record.phase in LEASE_PHASES else "claim"
+    return f"{word} {short_id(claim.record.printed)}"

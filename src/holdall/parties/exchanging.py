@@ -1,0 +1,99 @@
+"""Exchanges: other units for a lease in one step, if that is possible now; else nothing changes."""
+
+from holdall.model import frames
+from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
+from holdall.model.names import NEEDS_MAX, pool_name, short_id
+from holdall.parties.finding import per_node, units_named
+from holdall.parties.granting import Granting, needs_served
+from holdall.parties.planning import Unplaceable, place
+from holdall.parties.state import Claim, Session, State
+from holdall.parties.texts import never
+from holdall.protocols.vocabulary import Exchange, Exchanged, ExchangeRefused, UnitGrant, Visit
+
+
+class Exchanging:
+    """The lease's other units come as a companion claim without waiting; what is dropped goes after that."""
+
+    def __init__(self, state: State, granting: Granting) -> None:
+        self._state = state
+        self._granting = granting
+
+    def exchange(self, claim: Claim, session: Session, frame: frames.Exchange) -> None:
+        """Ask the pools, or refuse with the reason."""
+        refused = self._start(claim, session, frame)
+        if refused is not None:
+            self._state.tell(session.connection, frames.Denied(frame.n, *refused))
+
+    def exchanged(self, message: Exchanged) -> None:
+        """The lease has other units now."""
+        claim = self._state.claims.get(message.claim)
+        asked = None if claim is None else self._state.exchanging.pop(claim.record.printed, None)
+        if claim is None or asked is None:
+            return
+        connection, n, needs, shares = asked
+        record = claim.record
+        serves = dict(zip(record.grants, record.serves, strict=True))
+        new = [grant for grant in message.units if grant not in serves]
+        served = needs_served(shares, new)
+        serves.update({grant: len(record.needs) + need for grant, need in zip(new, served, strict=True)})
+        grants = tuple(sorted(message.units))
+        self._state.change(
+            claim,
+            grants=grants,
+            serves=tuple(serves[grant] for grant in grants),
+            needs=(*record.needs, *needs),
+        )
+        self._state.note("granted", "exchanged", claim.record)
+        self._state.tell(connection, self._granting.answer(claim, n))
+
+    def exchange_refused(self, message: ExchangeRefused) -> None:
+        """Nothing has changed."""
+        claim = self._state.claims.get(message.claim)
+        asked = None if claim is None else self._state.exchanging.pop(claim.record.printed, None)
+        if claim is None or asked is None:
+            return
+        connection, n, _, _ = asked
+        companion = claim.record.companions[-1]
+        self._state.claims.pop(companion, None)
+        self._state.change(claim, companions=claim.record.companions[:-1])
+        text = "not possible now: the units to add are not free, or kept for older claims. The lease is as it was."
+        self._state.tell(connection, frames.Denied(n, NotGranted.code, text))
+
+    def _start(self, claim: Claim, session: Session, frame: frames.Exchange) -> tuple[str, str] | None:
+        """Ask the pools; returns the refusal when that is not possible."""
+        record = claim.record
+        node = self._state.settings.node
+        drop: set[UnitGrant] | str = units_named(record, frame.drop) if frame.drop else set()
+        if isinstance(drop, str):
+            return BadSpec.code, drop
+        if record.printed in self._state.exchanging or record.phase == "draining":
+            return (
+                Refused.code,
+                f"lease {short_id(record.printed)} is being exchanged or revoked already. Try again later.",
+            )
+        if len(frame.add) + len(record.needs) > NEEDS_MAX or not all(need.options for need in frame.add):
+            return BadSpec.code, f"a lease serves at most {NEEDS_MAX} needs, each with a SPEC"
+        names = {name for need in frame.add for option in need.options for name in option.pools}
+        placed = place(frame.add, self._state.pools.facts(names), node)
+        if isinstance(placed, Unplaceable):
+            return NeverSatisfiable.code, never(placed, self._state.pools.facts(), node)
+        vectors = [
+            vector for vector in placed.vectors if self._state.pools.free_of(vector)
+        ] or placed.vectors[:1]
+        shares = placed.shares[placed.vectors.index(vectors[0])]
+        prepared = [
+            pool for pool, _ in vectors[0] if (spec := self._state.pools.spec(pool)) and spec.on_grant
+        ]
+        if prepared:
+            return Refused.code, (
+                f"pool {pool_name(prepared[0])} prepares its units before they are used (on_grant), which an exchange "
+                "can't undo when it fails. Claim it without waiting (--now) beside this lease instead."
+            )
+        companion = self._state.new_claim_id()
+        self._state.claims[companion] = claim
+        self._state.change(claim, companions=(*record.companions, companion))
+        self._state.exchanging[record.printed] = (session.connection, frame.n, frame.add, shares)
+        add = (Visit(node, (vectors[0],), self._state.pools.epoch),)
+        going = tuple(sorted(drop))
+        self._state.to_claimant(Exchange(record.claim, companion, add, per_node(going), going))
+        return None

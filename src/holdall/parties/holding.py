@@ -1,0 +1,166 @@
+"""Leases in their holders' hands: attached, given back whole or in part, extended."""
+
+from collections.abc import Sequence
+
+from holdall.model import frames
+from holdall.model.durations import show_duration
+from holdall.model.errors import BadSpec, NotGranted, Refused
+from holdall.model.names import short_id
+from holdall.parties.ends import Ends
+from holdall.parties.finding import HELD, Finding, per_node, units_named
+from holdall.parties.granting import Granting
+from holdall.parties.messages import Asked
+from holdall.parties.revoking import Revoking
+from holdall.parties.state import Claim, Session, State, secret_hash
+from holdall.parties.texts import clock_text
+from holdall.protocols.vocabulary import (
+    Ended,
+    Extend,
+    Extended,
+    ExtendRefused,
+    Shrink,
+    UnitGrant,
+)
+
+
+class Holding:
+    """What a holder does with its lease."""
+
+    def __init__(
+        self, state: State, *, ends: Ends, finding: Finding, granting: Granting, revoking: Revoking
+    ) -> None:
+        self._state = state
+        self._ends = ends
+        self._finding = finding
+        self._granting = granting
+        self._revoking = revoking
+
+    # ------------------------------------------------------------ given back
+
+    def release(self, session: Session, frame: frames.Release, asked: Asked) -> None:
+        """End a lease. Repeated after its end it is answered as `already ended`."""
+        claim = self._finding.find(session, frame.key, asked)
+        connection = session.connection
+        if claim is None:
+            self._finding.no_lease(connection, frame.n, frame.key, released=True)
+            return
+        record = claim.record
+        kind, what = ("kicked", "released") if record.phase == "draining" else ("released", "released")
+        text = f"revoked: {record.revoked}" if record.phase == "draining" else ""
+        if frame.exit is not None:
+            text = "; ".join(part for part in (text, exit_text(frame.exit)) if part)
+        if record.phase not in HELD:
+            kind = what = "cancelled"
+            self._ends.deny(claim, NotGranted.code, f"cancelled by {session.record.holder}")
+        elif record.session != session.record.session:
+            self._ends.lost(
+                claim, f"lease {short_id(record.printed)} was released by {session.record.holder}."
+            )
+        if frame.wait:
+            self._state.ending.setdefault(record.claim, []).append(
+                (connection, frame.n, record.printed, what)
+            )
+        self._ends.over(claim, kind, text)
+        if not frame.wait:
+            self._state.tell(connection, frames.Released(frame.n, record.printed, what))
+
+    def ended(self, message: Ended) -> None:
+        """All pools know of an end: the last word on a claim."""
+        for connection, n, printed, what in self._state.ending.pop(message.claim, ()):
+            self._state.tell(connection, frames.Released(n, printed, what))
+
+    def drop(self, session: Session, frame: frames.Drop, asked: Asked) -> None:
+        """Give back the units named (`pool/unit`); the last ones end the lease."""
+        claim = self._finding.held(session, frame.key, frame.n, asked)
+        if claim is None:
+            return
+        chosen = units_named(claim.record, frame.units)
+        if isinstance(chosen, str):
+            self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, chosen))
+            return
+        keep = [grant for grant in claim.record.grants if grant not in chosen]
+        if not keep:
+            self.release(session, frames.Release(frame.n, frame.key), asked)
+            return
+        self._state.to_claimant(Shrink(claim.record.claim, per_node(keep), tuple(keep)))
+        self._keep_only(claim, keep)
+        self._state.note("released", f"a part: {', '.join(frame.units)}", claim.record)
+        self._state.tell(session.connection, self._granting.answer(claim, frame.n))
+
+    # ------------------------------------------------------------ handed on, extended
+
+    def attach(self, session: Session, frame: frames.Attach, asked: Asked) -> None:
+        """The lease with this key is this session's from now on: who has the key may."""
+        claim = self._finding.held(session, frame.key, frame.n, asked)
+        if claim is None:
+            return
+        claim.key = claim.key or frame.key
+        if not claim.record.detached and secret_hash(frame.key) == claim.record.key_hash:
+            self._state.leave(claim)
+            self._state.change(claim, session=session.record.session, n=frame.n)
+            self._state.join(claim)
+            self._state.arm_silence(session, claim.record.ttl_ms)
+        self._state.tell(session.connection, self._granting.answer(claim, frame.n))
+        if claim.record.phase == "draining":
+            self._revoking.tell_revoked(claim)
+
+    def extend(self, session: Session, frame: frames.Extend, asked: Asked) -> None:
+        """A later hard end, counted from now, at most the pools' max_for from the grant."""
+        claim = self._finding.held(session, frame.key, frame.n, asked)
+        if claim is None:
+            return
+        record = claim.record
+        passed_ms = self._state.elapsed_ms(record.granted_wall_ms, record.granted_boot_ms)
+        most = [
+            spec.max_for_ms
+            for pool in sorted({grant.pool for grant in record.grants})
+            if (spec := self._state.pools.spec(pool)) is not None and spec.max_for_ms is not None
+        ]
+        for_ms = min([passed_ms + frame.for_ms, *most])
+        if record.for_ms is None:
+            text = f"lease {short_id(record.printed)} has no hard end: it lives as long as it is renewed."
+        elif record.phase == "draining":
+            text = f"lease {short_id(record.printed)} is revoked ({record.revoked}): it can't be extended."
+        elif for_ms <= record.for_ms:
+            until = clock_text(record.granted_wall_ms + record.for_ms, self._state.settings.utc_offset_s)
+            bound = f" (max_for {show_duration(min(most))})" if most else ""
+            text = f"lease {short_id(record.printed)} already lasts until {until}{bound}; extending only makes it later."
+        else:
+            self._state.extending.setdefault(record.printed, []).append((session.connection, frame.n))
+            self._state.to_claimant(Extend(record.claim, for_ms))
+            return
+        self._state.tell(session.connection, frames.Denied(frame.n, Refused.code, text))
+
+    def extended(self, message: Extended | ExtendRefused) -> None:
+        """All pools have the later end, or one allows none that late."""
+        claim = self._state.claims.get(message.claim)
+        if claim is None:
+            return
+        if isinstance(message, Extended):
+            self._state.change(claim, for_ms=message.for_ms)
+        for connection, n in self._state.extending.pop(claim.record.printed, ()):
+            if isinstance(message, Extended):
+                self._state.tell(connection, self._granting.answer(claim, n))
+            else:
+                text = "a pool of this lease allows no end that late (max_for). Ask for less."
+                self._state.tell(connection, frames.Denied(n, Refused.code, text))
+
+    # ------------------------------------------------------------ inside
+
+    def _keep_only(self, claim: Claim, keep: Sequence[UnitGrant]) -> None:
+        record = claim.record
+        kept = [
+            (grant, need) for grant, need in zip(record.grants, record.serves, strict=True) if grant in keep
+        ]
+        self._state.change(
+            claim, grants=tuple(grant for grant, _ in kept), serves=tuple(need for _, need in kept)
+        )
+
+
+def exit_text(record: frames.ExitRecord) -> str:
+    """How a command ended, for the history."""
+    if record.signal is not None:
+        ended = f"command ended by signal {record.signal}"
+    else:
+        ended = f"command ended with {record.code}"
+    return f"{ended} ({record.reason})" if record.reason else ended

@@ -1,0 +1,140 @@
+"""Claims inside the scope of a lease: covered by it, or without waiting, or refused; never a wait for oneself.
+
+The rule: a holder that waits for more could wait for itself for ever, so it may not, unless it says `independent` and
+is shown as outside the guarantee.
+"""
+
+from holdall.model import frames
+from holdall.model.errors import NotHolder, WouldDeadlock
+from holdall.model.spec import show_need
+from holdall.parties.explaining import Explaining
+from holdall.parties.granting import needs_served
+from holdall.parties.planning import PoolFacts, Unplaceable, matching, place
+from holdall.parties.state import Claim, Session, State, secret_hash
+from holdall.parties.texts import would_deadlock
+from holdall.protocols.vocabulary import UnitGrant
+
+Refusal = tuple[str, str]
+
+
+class Nested:
+    """Looks at `under` of a claim before anything else is done with it."""
+
+    def __init__(self, state: State, explaining: Explaining) -> None:
+        self._state = state
+        self._explaining = explaining
+
+    def claim(self, session: Session, frame: frames.Claim) -> tuple[bool, Refusal | None, str]:
+        """(answered with a view, refusal, printed id of the lease beside which the claim goes on)."""
+        held = self._state.by_key.get(secret_hash(frame.under))
+        if held is None or held.record.phase not in {"granted", "draining"}:
+            text = "the lease in whose scope this runs (HOLDALL_LEASE) has ended. Leave its scope, or unset HOLDALL_LEASE."
+            return False, (NotHolder.code, text), ""
+        if frame.independent:
+            return False, None, held.record.printed
+        covered = self._covered(held, frame.needs)
+        if covered is not None:
+            self._grant_view(session, frame, held, covered)
+            return True, None, ""
+        if frame.now:
+            return False, None, held.record.printed
+        names = sorted(
+            {grant.unit for grant in self._touched(held, frame)} or {g.unit for g in held.record.grants}
+        )
+        return False, (WouldDeadlock.code, would_deadlock(held.record, names, frame.site)), ""
+
+    def _covered(
+        self, held: Claim, needs: tuple[frames.Need, ...]
+    ) -> tuple[tuple[UnitGrant, ...], tuple[int, ...]] | None:
+        """The lease's units that serve these needs, each unit one need; None: it does not cover them."""
+        facts = self._facts_of(held)
+        placed = place(needs, facts, self._state.settings.node)
+        if isinstance(placed, Unplaceable):
+            return None
+        shares = placed.shares[0]
+        wanted = {facts_of.pool: 0 for facts_of in facts}
+        for share in shares:
+            # `all` is covered only by a lease that has all of the pool.
+            counts = self._state.pools.counts(share.pool)
+            have = next(one.total for one in facts if one.pool == share.pool)
+            if share.count < 0 and (counts is None or counts.total != have):
+                return None
+            wanted[share.pool] += have if share.count < 0 else share.count
+        units: list[UnitGrant] = []
+        for grant in held.record.grants:
+            if wanted.get(grant.pool, 0) > 0:
+                wanted[grant.pool] -= 1
+                units.append(grant)
+        return tuple(units), needs_served(shares, units)
+
+    def _facts_of(self, held: Claim) -> list[PoolFacts]:
+        facts: list[PoolFacts] = []
+        for pool in sorted({grant.pool for grant in held.record.grants}):
+            spec = self._state.pools.spec(pool)
+            if spec is not None:
+                have = sum(1 for grant in held.record.grants if grant.pool == pool)
+                facts.append(PoolFacts(pool, spec.name, spec.labels, have, have))
+        return facts
+
+    def _touched(self, held: Claim, frame: frames.Claim) -> list[UnitGrant]:
+        """Units of the lease that the claim asks for once more."""
+        node = self._state.settings.node
+        facts = self._facts_of(held)
+        pools = {
+            one.pool
+            for need in frame.needs
+            for option in need.options
+            for one in matching(option, facts, node)
+        }
+        return [grant for grant in held.record.grants if grant.pool in pools]
+
+    def _grant_view(
+        self,
+        session: Session,
+        frame: frames.Claim,
+        held: Claim,
+        covered: tuple[tuple[UnitGrant, ...], tuple[int, ...]],
+    ) -> None:
+        units, serves = covered
+        record = held.record
+        shown = self._explaining.lease_view(held)
+        view = frames.LeaseView(
+            lease=shown.lease,
+            holder=shown.holder,
+            user=shown.user,
+            pid=shown.pid,
+            reason=shown.reason,
+            state=shown.state,
+            units=tuple(
+                frames.HeldUnit(
+                    pool=self._name(grant), name=grant.unit, node=grant.node, fence=grant.fence, need=need
+                )
+                for grant, need in zip(units, serves, strict=True)
+            ),
+            needs=tuple(show_need(need) for need in frame.needs),
+            since_ms=shown.since_ms,
+            waited_ms=0,
+            ttl_ms=shown.ttl_ms,
+            until_ms=shown.until_ms,
+            expires_ms=shown.expires_ms,
+            renewing=shown.renewing,
+            detached=shown.detached,
+        )
+        if record.session != session.record.session:
+            held.viewers[session.record.session] = None
+            session.views[record.claim] = None
+        self._state.tell(
+            session.connection,
+            frames.Granted(
+                n=frame.n,
+                key=frame.under,
+                lease=view,
+                valid_for_ms=self._explaining.view_left_ms(held),
+                for_left_ms=self._explaining.for_left_ms(held),
+                view=True,
+            ),
+        )
+
+    def _name(self, grant: UnitGrant) -> str:
+        spec = self._state.pools.spec(grant.pool)
+        return grant.pool if spec is None else spec.name
