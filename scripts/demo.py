@@ -154,7 +154,8 @@ def main() -> int:
         stage.tell("demo", f"FAILED: {trouble!s}")
         log = folder / "node.log"
         if log.exists():
-            stage.tell("node", log.read_text(encoding="utf-8", errors="replace")[-3000:])
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            stage.tell("node", "\n".join(lines[-30:]))
     finally:
         left = end_everything(stage, node, url)
         shutil.rmtree(folder, ignore_errors=True)
