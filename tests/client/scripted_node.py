@@ -4,6 +4,7 @@ import contextlib
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 from queue import Empty, Queue
 from shutil import rmtree
@@ -14,10 +15,13 @@ from holdall.model import frames
 from holdall.model.framing import FrameBuffer
 
 WITHIN_S = 20.0
+SECRET = "hush"  # noqa: S105 - of a node that keeps nothing
 Frame = TypeVar("Frame")
 
 
-def lease_view(lease: str = "7K4MQ2" + "0" * 20, *, ttl_ms: int = 30_000, pool: str = "gpu", fence: int = 5) -> frames.LeaseView:
+def lease_view(
+    lease: str = "7K4MQ2" + "0" * 20, *, ttl_ms: int = 30_000, pool: str = "gpu", fence: int = 5
+) -> frames.LeaseView:
     return frames.LeaseView(
         lease=lease,
         holder="tester@lab-1",
@@ -111,10 +115,19 @@ class ScriptedNode:
         assert isinstance(frame, kind), frame
         return frame
 
+    def hear_beat(self) -> None:
+        """Wait for the first Beat."""
+        end = time.monotonic() + WITHIN_S
+        while self.beats == 0:
+            assert time.monotonic() < end, f"no Beat within {WITHIN_S:g} s"
+            time.sleep(0.005)
+
     def hears_nothing_more(self) -> bool:
         return self.heard.empty()
 
-    def grant(self, claim: frames.Claim | frames.Attach, lease: frames.LeaseView | None = None, **more: object) -> frames.Granted:
+    def grant(
+        self, claim: frames.Claim | frames.Attach, lease: frames.LeaseView | None = None, **more: object
+    ) -> frames.Granted:
         """Grant, and confirm its renewals from now on."""
         view = lease or lease_view()
         granted = frames.Granted(
@@ -150,7 +163,9 @@ class ScriptedNode:
                     if self.greets:
                         connection.sendall(frames.pack(self.welcome(frame)))
                 elif isinstance(frame, frames.Beat) and self.answers_beats:
-                    connection.sendall(frames.pack(frames.BeatOk(frame.n, tuple(sorted(self.valid_for.items())))))
+                    connection.sendall(
+                        frames.pack(frames.BeatOk(frame.n, tuple(sorted(self.valid_for.items()))))
+                    )
                     self.beats += 1
                 elif isinstance(frame, frames.Beat):
                     pass
@@ -162,7 +177,7 @@ class ScriptedNode:
             v=1,
             node="lab-1",
             session=hello.session or f"session-{len(self.hellos)}",
-            secret="hush",
+            secret=SECRET,
             resumed=bool(hello.session) and self.resumes,
             ttl_ms=30_000,
             ttl_max_ms=300_000,
