@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -209,6 +209,8 @@ class Lab:
     def close(self) -> None:
         if self.process is not None:
             self.kill()
+        if self.errors.exists():
+            sys.stderr.write(self.said())
 
     def _serves(self) -> bool:
         assert self.process is not None
@@ -224,7 +226,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab() -> Iterator[Lab]:
+def lab() -> Generator[Lab]:
     """A lab in a folder with a short name, since socket paths must be short."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="hd") as folder:
         made = Lab(Path(folder))

@@ -41,20 +41,20 @@ def again(earlier: BootRecord, boot_id: str, *, durability: str = "process", is_
     )
 
 
-def test_a_new_node_that_the_operator_vouches_for_grants_at_once_from_fence_1():
+def test_a_new_node_that_the_operator_vouches_for_grants_at_once_from_fence_1() -> None:
     start = first(is_new=True, none_alive=True)
     assert start.kind == "first"
     assert (start.boot.kind, start.boot.quarantine_ms, start.boot.fence_base) == ("same", 0, 0)
     assert (start.record.incarnation, start.record.epoch) == (1, 1)
 
 
-def test_a_node_without_trace_of_an_earlier_one_grants_at_once_with_fences_above_any_earlier():
+def test_a_node_without_trace_of_an_earlier_one_grants_at_once_with_fences_above_any_earlier() -> None:
     start = first(none_alive=True)
     assert (start.kind, start.boot.kind, start.boot.quarantine_ms) == ("first", "lost", 0)
     assert start.boot.fence_base == (WALL // 1000) << 20
 
 
-def test_a_lost_journal_waits_for_the_longest_lease_and_its_fences_come_from_the_clock():
+def test_a_lost_journal_waits_for_the_longest_lease_and_its_fences_come_from_the_clock() -> None:
     start = first()
     assert (start.kind, start.boot.kind, start.boot.quarantine_ms) == ("lost", "lost", 102_000)
     assert start.record.quarantine_end_ms == HOUR + 102_000
@@ -62,24 +62,24 @@ def test_a_lost_journal_waits_for_the_longest_lease_and_its_fences_come_from_the
     assert start.boot.epoch == start.boot.fence_base + 1
 
 
-def test_the_word_that_it_is_new_ends_the_wait_but_not_the_rise_of_the_fences():
+def test_the_word_that_it_is_new_ends_the_wait_but_not_the_rise_of_the_fences() -> None:
     start = first(is_new=True)
     assert (start.kind, start.boot.quarantine_ms) == ("first", 0)
     assert start.boot.fence_base == (WALL // 1000) << 20
 
 
-def test_pools_that_another_node_of_this_host_served_are_waited_for():
+def test_pools_that_another_node_of_this_host_served_are_waited_for() -> None:
     assert first(none_alive=True, others_served=True).boot.quarantine_ms == 102_000
 
 
-def test_the_same_kernel_boot_goes_on_exactly():
+def test_the_same_kernel_boot_goes_on_exactly() -> None:
     earlier = first(is_new=True, none_alive=True).record
     start = again(earlier, "A")
     assert (start.kind, start.boot.kind, start.boot.quarantine_ms) == ("same", "same", 0)
     assert (start.record.incarnation, start.record.epoch) == (2, 1)
 
 
-def test_a_node_killed_in_its_quarantine_waits_for_the_rest_of_it():
+def test_a_node_killed_in_its_quarantine_waits_for_the_rest_of_it() -> None:
     earlier = first().record
     start = again(earlier, "A")
     assert start.boot.quarantine_ms == 42_000
@@ -90,7 +90,7 @@ def test_a_node_killed_in_its_quarantine_waits_for_the_rest_of_it():
 @pytest.mark.parametrize(("level", "quarantine_ms"), [("process", 102_000), ("power", 0)])
 def test_another_kernel_boot_is_judged_by_the_level_at_which_the_journal_was_written(
     level: str, quarantine_ms: int
-):
+) -> None:
     earlier = BootRecord("lab-1", "A", incarnation=5, epoch=3, durability=level, fence_base=7)
     other = "power" if level == "process" else "process"
     start = again(earlier, "B", durability=other)
@@ -99,13 +99,13 @@ def test_another_kernel_boot_is_judged_by_the_level_at_which_the_journal_was_wri
     assert start.record.durability == other
 
 
-def test_a_state_folder_of_another_node_is_refused():
+def test_a_state_folder_of_another_node_is_refused() -> None:
     earlier = BootRecord("lab-2", "A", incarnation=5, epoch=3, durability="process")
     with pytest.raises(BadConfig, match='belongs to node "lab-2"'):
         again(earlier, "A")
 
 
-def test_the_mark_of_init_is_used_up_once(tmp_path: Path):
+def test_the_mark_of_init_is_used_up_once(tmp_path: Path) -> None:
     state = tmp_path / "state"
     boot.mark_as_new(state)
     assert boot.is_marked_as_new(state)
@@ -116,7 +116,7 @@ def test_the_mark_of_init_is_used_up_once(tmp_path: Path):
 
 def test_a_run_mark_tells_of_an_earlier_node_of_the_same_name_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setenv(paths.RUN_ENV, str(tmp_path / "run"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     began = boot.process_start_ms(1)
@@ -129,18 +129,18 @@ def test_a_run_mark_tells_of_an_earlier_node_of_the_same_name_only(
     assert boot.none_alive("lab-2", quarantine_ms=102_000, boottime_ms=now)
 
 
-def test_without_a_folder_that_is_emptied_at_boot_nobody_can_tell(monkeypatch: pytest.MonkeyPatch):
+def test_without_a_folder_that_is_emptied_at_boot_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "mark_folders", tuple)
     assert not boot.none_alive("lab-1", quarantine_ms=1, boottime_ms=boottime_ms())
 
 
-def test_the_start_of_this_process_is_read_from_proc():
+def test_the_start_of_this_process_is_read_from_proc() -> None:
     started = boot.process_start_ms(os.getpid())
     assert started is not None
     assert 0 < started <= boottime_ms()
     assert boot.process_start_ticks(0) == 0
 
 
-def test_a_clock_of_the_last_century_is_not_plausible():
+def test_a_clock_of_the_last_century_is_not_plausible() -> None:
     assert not boot.clock_is_plausible(0)
     assert boot.clock_is_plausible(WALL)

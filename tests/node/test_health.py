@@ -14,7 +14,7 @@ from holdall.node.health import Health
 UP = Health(lambda: {"ok": True, "node": "lab-1", "state": "serving"})
 
 
-def test_a_serving_node_says_so():
+def test_a_serving_node_says_so() -> None:
     head, _, body = UP.respond(b"GET /healthz?x=1 HTTP/1.1\r\nHost: a\r\n\r\n").partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
@@ -33,21 +33,21 @@ def test_a_serving_node_says_so():
         (b"", b"400"),
     ],
 )
-def test_everything_else_is_refused(request_line: bytes, status: bytes):
+def test_everything_else_is_refused(request_line: bytes, status: bytes) -> None:
     assert UP.respond(request_line + b"\r\n\r\n").split()[1] == status
 
 
-def test_a_node_that_does_not_serve_answers_503():
+def test_a_node_that_does_not_serve_answers_503() -> None:
     down = Health(lambda: {"ok": False, "state": "draining"})
     assert down.respond(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 503 ")
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_get_an_answer(head: bytes):
+def test_any_bytes_get_an_answer(head: bytes) -> None:
     assert UP.respond(head).startswith(b"HTTP/1.1 ")
 
 
-def test_a_taken_port_is_refused_with_the_next_step():
+def test_a_taken_port_is_refused_with_the_next_step() -> None:
     async def listen() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -57,7 +57,7 @@ def test_a_taken_port_is_refused_with_the_next_step():
     asyncio.run(listen())
 
 
-def test_it_answers_over_a_real_connection_and_closes():
+def test_it_answers_over_a_real_connection_and_closes() -> None:
     async def ask() -> bytes:
         health = Health(lambda: {"ok": True})
         host, port = await health.listen("127.0.0.1", 0)

@@ -27,17 +27,17 @@ def order(command: str, *, run: int = 1, unit: str = "psu-1", limit_ms: int = 20
     )
 
 
-def test_placeholders_are_filled_in_and_values_are_quoted():
+def test_placeholders_are_filled_in_and_values_are_quoted() -> None:
     assert fill_in(order("off {unit} {pool} {fence} {lease} ${X} {y}")) == "off psu-1 psu 61 7K4M ${X} {y}"
     assert fill_in(order("off {unit}", unit="a; rm -rf x")) == "off 'a; rm -rf x'"
 
 
-def test_a_command_that_succeeds_says_its_last_line():
+def test_a_command_that_succeeds_says_its_last_line() -> None:
     done = asyncio.run(execute(order("echo first; echo $HOLDALL_UNIT#$HOLDALL_FENCE of $HOLDALL_POOL >&2")))
     assert done == HookDone(1, ok=True, text="on_release done: psu-1#61 of psu")
 
 
-def test_a_command_that_fails_says_how():
+def test_a_command_that_fails_says_how() -> None:
     assert asyncio.run(execute(order("echo no relay; exit 3"))) == HookDone(
         1, ok=False, text="on_release exit status 3: no relay"
     )
@@ -46,7 +46,7 @@ def test_a_command_that_fails_says_how():
     )
 
 
-def test_a_command_over_its_time_is_killed_with_its_children(tmp_path: Path):
+def test_a_command_over_its_time_is_killed_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     done = asyncio.run(execute(order(f"sleep 300 & echo $! > {pid_file}; wait", limit_ms=500)))
     assert done == HookDone(1, ok=False, text="on_release not done within 0.5 s")
@@ -54,12 +54,12 @@ def test_a_command_over_its_time_is_killed_with_its_children(tmp_path: Path):
     assert not status.exists() or "State:\tZ" in status.read_text()
 
 
-def test_a_lot_of_output_blocks_nothing():
+def test_a_lot_of_output_blocks_nothing() -> None:
     done = asyncio.run(execute(order("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")))
     assert done == HookDone(1, ok=True, text="on_release done: end")
 
 
-def test_commands_run_side_by_side_up_to_a_bound_and_each_is_told_once(tmp_path: Path):
+def test_commands_run_side_by_side_up_to_a_bound_and_each_is_told_once(tmp_path: Path) -> None:
     async def run_all() -> tuple[list[int], int]:
         told: list[int] = []
         hooks = Hooks(lambda _, done: told.append(done.run if done.ok else -1), Silent())
@@ -81,7 +81,7 @@ def test_commands_run_side_by_side_up_to_a_bound_and_each_is_told_once(tmp_path:
     assert most == AT_ONCE_MAX
 
 
-def test_closing_ends_what_runs_and_tells_nothing(tmp_path: Path):
+def test_closing_ends_what_runs_and_tells_nothing(tmp_path: Path) -> None:
     async def run_and_close() -> list[int]:
         told: list[int] = []
         hooks = Hooks(lambda _, done: told.append(done.run), Silent())

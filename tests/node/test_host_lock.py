@@ -19,7 +19,7 @@ def locks(node: str, boot_id: str = "A") -> HostLocks:
     return HostLocks(Owner(node, f"/state/{node}", boot_id))
 
 
-def test_a_second_node_is_told_who_serves_the_pool():
+def test_a_second_node_is_told_who_serves_the_pool() -> None:
     one, two = locks("lab-1"), locks("lab-2")
     assert one.take("gpu") is False
     assert one.take("gpu") is False
@@ -30,7 +30,7 @@ def test_a_second_node_is_told_who_serves_the_pool():
     two.close()
 
 
-def test_who_takes_over_within_a_boot_hears_that_another_node_served_it():
+def test_who_takes_over_within_a_boot_hears_that_another_node_served_it() -> None:
     one, two = locks("lab-1"), locks("lab-2")
     one.take("gpu")
     one.close()
@@ -41,7 +41,7 @@ def test_who_takes_over_within_a_boot_hears_that_another_node_served_it():
     assert locks("lab-1", boot_id="B").take("gpu") is False
 
 
-def test_a_file_with_other_words_in_it_is_no_hindrance(run_folder: Path):
+def test_a_file_with_other_words_in_it_is_no_hindrance(run_folder: Path) -> None:
     (run_folder / "locks").mkdir(parents=True)
     (run_folder / "locks" / "holdall-gpu.lock").write_bytes(b"\xff{}" * 9)
     one = locks("lab-1")
@@ -49,7 +49,7 @@ def test_a_file_with_other_words_in_it_is_no_hindrance(run_folder: Path):
     one.close()
 
 
-def test_a_link_in_the_place_of_the_lock_is_not_followed(run_folder: Path, tmp_path: Path):
+def test_a_link_in_the_place_of_the_lock_is_not_followed(run_folder: Path, tmp_path: Path) -> None:
     (run_folder / "locks").mkdir(parents=True)
     target = tmp_path / "victim"
     target.write_text("precious")

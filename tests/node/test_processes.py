@@ -27,7 +27,7 @@ def child() -> Iterator["subprocess.Popen[bytes]"]:
         process.stdin.close()
 
 
-def test_a_living_process_is_not_gone_and_one_with_another_start_is(child: "subprocess.Popen[bytes]"):
+def test_a_living_process_is_not_gone_and_one_with_another_start_is(child: "subprocess.Popen[bytes]") -> None:
     started = process_start_ticks(child.pid)
     assert not is_gone(child.pid, started)
     assert not is_gone(child.pid, 0)
@@ -35,14 +35,14 @@ def test_a_living_process_is_not_gone_and_one_with_another_start_is(child: "subp
     assert is_gone(0, 0)
 
 
-def test_a_zombie_counts_as_gone(child: "subprocess.Popen[bytes]"):
+def test_a_zombie_counts_as_gone(child: "subprocess.Popen[bytes]") -> None:
     started = process_start_ticks(child.pid)
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert is_gone(child.pid, started)
 
 
-def test_the_end_of_a_process_is_told_to_everybody_who_waits_for_it(child: "subprocess.Popen[bytes]"):
+def test_the_end_of_a_process_is_told_to_everybody_who_waits_for_it(child: "subprocess.Popen[bytes]") -> None:
     started = process_start_ticks(child.pid)
 
     async def watch() -> list[str]:
@@ -51,7 +51,12 @@ def test_the_end_of_a_process_is_told_to_everybody_who_waits_for_it(child: "subp
         processes = Processes()
         processes.when_gone(child.pid, started, "a", lambda: told.append("first a"))
         processes.when_gone(child.pid, started, "a", lambda: told.append("a"))
-        processes.when_gone(child.pid, started, "b", lambda: (told.append("b"), over.set()))
+
+        def last() -> None:
+            told.append("b")
+            over.set()
+
+        processes.when_gone(child.pid, started, "b", last)
         processes.when_gone(child.pid, started + 1, "c", lambda: told.append("c"))
         assert told == ["c"]
         child.kill()
@@ -62,7 +67,7 @@ def test_the_end_of_a_process_is_told_to_everybody_who_waits_for_it(child: "subp
     assert asyncio.run(watch()) == ["c", "a", "b"]
 
 
-def test_a_closed_watch_keeps_no_descriptor(child: "subprocess.Popen[bytes]"):
+def test_a_closed_watch_keeps_no_descriptor(child: "subprocess.Popen[bytes]") -> None:
     async def watch() -> int:
         before = descriptors()
         processes = Processes()

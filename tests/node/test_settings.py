@@ -44,7 +44,7 @@ hook_limit = "10s"
 """
 
 
-def test_a_whole_file_is_read_as_written():
+def test_a_whole_file_is_read_as_written() -> None:
     settings = parse_settings(WHOLE)
     assert settings.name == "lab-1"
     assert settings.node.listen == ("127.0.0.1", 7420)
@@ -61,7 +61,7 @@ def test_a_whole_file_is_read_as_written():
     assert psu.on_release == "labctl off {unit} && echo ${HOME} {print}"
 
 
-def test_an_empty_file_has_the_documented_defaults():
+def test_an_empty_file_has_the_documented_defaults() -> None:
     settings = parse_settings("", state=Path("/tmp/hd-x"))
     assert (settings.defaults.ttl_ms, settings.defaults.ttl_max_ms) == (30_000, 300_000)
     assert (settings.defaults.passes, settings.defaults.passes_per_ahead) == (8, 1)
@@ -123,7 +123,7 @@ def test_an_empty_file_has_the_documented_defaults():
         ("[[pool]]\nname = 'a'\ncount = 1\nhook_limit = '2h'", "must be between"),
     ],
 )
-def test_a_mistake_is_refused_with_its_place_and_what_to_write(text: str, said: str):
+def test_a_mistake_is_refused_with_its_place_and_what_to_write(text: str, said: str) -> None:
     with pytest.raises(BadConfig) as refused:
         parse_settings(text)
     assert said in refused.value.text
@@ -131,7 +131,7 @@ def test_a_mistake_is_refused_with_its_place_and_what_to_write(text: str, said: 
     assert refused.value.exit_status == 78
 
 
-def test_files_that_cannot_be_read_name_the_next_step(tmp_path: Path):
+def test_files_that_cannot_be_read_name_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="holdall init"):
         read_settings(tmp_path / "missing.toml")
     with pytest.raises(BadConfig, match="can't read"):
@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read_name_the_next_step(tmp_path: Path):
         read_settings(binary)
 
 
-def test_a_relative_state_folder_lies_beside_the_file(tmp_path: Path):
+def test_a_relative_state_folder_lies_beside_the_file(tmp_path: Path) -> None:
     file = tmp_path / "holdall.toml"
     file.write_text('[node]\nstate = "st"\n')
     assert read_settings(file).state == tmp_path / "st"
@@ -150,7 +150,7 @@ def test_a_relative_state_folder_lies_beside_the_file(tmp_path: Path):
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused(text: str):
+def test_any_text_is_read_or_refused(text: str) -> None:
     refused = ""
     try:
         parse_settings(text)
@@ -167,7 +167,7 @@ def test_any_text_is_read_or_refused(text: str):
         ),
     )
 )
-def test_any_pool_is_read_or_refused(values: dict[str, object]):
+def test_any_pool_is_read_or_refused(values: dict[str, object]) -> None:
     lines = ["[[pool]]"]
     for key, value in values.items():
         if isinstance(value, str):

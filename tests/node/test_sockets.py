@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import os
-import socket
+import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -52,7 +52,7 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def door() -> AsyncIterator[Door]:
+async def door() -> AsyncGenerator[Door]:
     folder = tempfile.TemporaryDirectory(dir="/tmp", prefix="hd")
     opened = Door(Path(folder.name) / "s.sock")
     await opened.connections.listen(bind(opened.path, mode=0o600))
@@ -70,7 +70,7 @@ def denied(answer: bytes) -> frames.Denied:
     return frame
 
 
-def test_a_peer_is_who_the_kernel_says_whatever_it_says_itself():
+def test_a_peer_is_who_the_kernel_says_whatever_it_says_itself() -> None:
     async def talk() -> Told:
         async with door() as node:
             _, writer = await asyncio.open_unix_connection(str(node.path))
@@ -98,7 +98,7 @@ def test_a_peer_is_who_the_kernel_says_whatever_it_says_itself():
     assert len({name for name, _ in told}) == 1
 
 
-def test_answers_of_one_turn_leave_in_order_and_those_for_nobody_are_dropped():
+def test_answers_of_one_turn_leave_in_order_and_those_for_nobody_are_dropped() -> None:
     async def talk() -> list[frames.FromNode]:
         async with door() as node:
             reader, writer = await asyncio.open_unix_connection(str(node.path))
@@ -134,7 +134,7 @@ def test_answers_of_one_turn_leave_in_order_and_those_for_nobody_are_dropped():
         (frames.pack(HELLO)[:4] + frames.pack(HELLO)[4:].replace(b"hello", b"helmo"), "not a frame"),
     ],
 )
-def test_nonsense_is_refused_counted_and_makes_no_state(data: bytes, said: str):
+def test_nonsense_is_refused_counted_and_makes_no_state(data: bytes, said: str) -> None:
     async def talk() -> tuple[bytes, Door]:
         async with door() as node:
             return await node.call(data), node
@@ -146,7 +146,7 @@ def test_nonsense_is_refused_counted_and_makes_no_state(data: bytes, said: str):
     assert node.connections.open == {}
 
 
-def test_nonsense_after_a_good_frame_ends_the_connection_and_the_good_frame_counts():
+def test_nonsense_after_a_good_frame_ends_the_connection_and_the_good_frame_counts() -> None:
     async def talk() -> tuple[bytes, Door]:
         async with door() as node:
             answer = await node.call(frames.pack(HELLO) + b"\0\0\0\1\xc1" + frames.pack(frames.Beat(n=2)))
@@ -161,7 +161,7 @@ def test_nonsense_after_a_good_frame_ends_the_connection_and_the_good_frame_coun
 
 @settings(max_examples=60)
 @given(st.lists(st.binary(max_size=80), max_size=4))
-def test_any_bytes_in_any_frames_are_refused_or_asked(bodies: list[bytes]):
+def test_any_bytes_in_any_frames_are_refused_or_asked(bodies: list[bytes]) -> None:
     async def talk() -> Door:
         async with door() as node:
             data = frames.pack(HELLO) + b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
@@ -178,7 +178,7 @@ def test_any_bytes_in_any_frames_are_refused_or_asked(bodies: list[bytes]):
     assert len(node.asked()) + node.connections.refused <= len(bodies) + 1
 
 
-def test_a_flood_is_taken_in_portions_one_a_turn():
+def test_a_flood_is_taken_in_portions_one_a_turn() -> None:
     async def talk() -> list[int]:
         async with door() as node:
             _, writer = await asyncio.open_unix_connection(str(node.path))
@@ -202,7 +202,7 @@ def test_a_flood_is_taken_in_portions_one_a_turn():
     assert max(portions) == sockets.FRAMES_PER_TURN_MAX
 
 
-def test_a_peer_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+def test_a_peer_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "UNREAD_BYTES_MAX", 1024 * 1024)
 
     async def talk() -> int:
@@ -223,7 +223,7 @@ def test_a_peer_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch):
     assert 10 < asyncio.run(talk()) < 60
 
 
-def test_a_peer_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+def test_a_peer_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "HELLO_WITHIN_S", 0.05)
 
     async def talk() -> tuple[bytes, Door]:
@@ -235,7 +235,7 @@ def test_a_peer_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch):
     assert node.told == []
 
 
-def test_too_many_connections_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch):
+def test_too_many_connections_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "CONNECTIONS_MAX", 1)
 
     async def talk() -> bytes:
@@ -252,7 +252,7 @@ def test_too_many_connections_are_told_to_come_again(monkeypatch: pytest.MonkeyP
     assert refused.retry_after_ms == sockets.RETRY_AFTER_MS
 
 
-def test_the_end_of_the_process_is_told_with_or_after_the_end_of_its_connection():
+def test_the_end_of_the_process_is_told_with_or_after_the_end_of_its_connection() -> None:
     async def talk() -> Told:
         async with door() as node:
             script = (
@@ -260,8 +260,6 @@ def test_the_end_of_the_process_is_told_with_or_after_the_end_of_its_connection(
                 "s.sendall(bytes.fromhex(sys.argv[2]))\nprint(flush=True)\nsys.stdin.read(1)\ns.close()\n"
                 "print(flush=True)\nsys.stdin.read(1)\n"
             )
-            import sys
-
             child = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",
@@ -288,7 +286,7 @@ def test_the_end_of_the_process_is_told_with_or_after_the_end_of_its_connection(
     assert told[3] == (told[0][0], SessionClosed(process_gone=True))
 
 
-def test_a_socket_of_a_living_node_is_not_taken_over_and_one_of_a_dead_node_is():
+def test_a_socket_of_a_living_node_is_not_taken_over_and_one_of_a_dead_node_is() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="hd") as folder:
         path = Path(folder) / "s.sock"
         first = bind(path, mode=0o600)
@@ -303,6 +301,5 @@ def test_a_socket_of_a_living_node_is_not_taken_over_and_one_of_a_dead_node_is()
             bind(Path(folder) / "missing" / "s.sock", mode=0o600)
 
 
-def test_the_name_of_an_unknown_user_is_its_number():
+def test_the_name_of_an_unknown_user_is_its_number() -> None:
     assert user_name(4_000_000_123) == "4000000123"
-    assert socket.AF_UNIX

@@ -29,7 +29,7 @@ def reopened(store: Store) -> Store:
     return Store(store.folder, durability="process")
 
 
-def test_a_turn_is_kept_whole_and_the_last_word_on_a_key_counts(store: Store):
+def test_a_turn_is_kept_whole_and_the_last_word_on_a_key_counts(store: Store) -> None:
     store.save_boot(BOOT)
     store.commit({"m!a": FenceBlock(1), "m!b": FenceBlock(2)})
     store.commit({"m!a": FenceBlock(3), "m!b": None, "m!c": None}, synced=True)
@@ -40,7 +40,7 @@ def test_a_turn_is_kept_whole_and_the_last_word_on_a_key_counts(store: Store):
     again.close()
 
 
-def test_a_record_of_no_family_changes_nothing(store: Store):
+def test_a_record_of_no_family_changes_nothing(store: Store) -> None:
     class Stranger(msgspec.Struct, tag="stranger"):
         pass
 
@@ -50,19 +50,19 @@ def test_a_record_of_no_family_changes_nothing(store: Store):
     assert store.turn == 0
 
 
-def test_two_nodes_cannot_use_one_state_folder(store: Store):
+def test_two_nodes_cannot_use_one_state_folder(store: Store) -> None:
     with pytest.raises(BadConfig, match=rf"in use by another node \(process {os.getpid()}\)"):
         Store(store.folder, durability="process")
 
 
-def test_files_are_for_their_owner_only(store: Store):
+def test_files_are_for_their_owner_only(store: Store) -> None:
     store.commit({"m!a": FenceBlock(1)})
     assert store.folder.stat().st_mode & 0o077 == 0
     for file in store.folder.iterdir():
         assert file.stat().st_mode & 0o077 == 0, file
 
 
-def test_a_journal_of_a_newer_release_is_refused_and_not_changed(store: Store):
+def test_a_journal_of_a_newer_release_is_refused_and_not_changed(store: Store) -> None:
     store.commit({"m!a": FenceBlock(1)})
     store.close()
     file = store.folder / paths.JOURNAL_NAME
@@ -75,7 +75,7 @@ def test_a_journal_of_a_newer_release_is_refused_and_not_changed(store: Store):
     assert file.read_bytes() == before
 
 
-def test_a_file_that_is_no_journal_is_refused(store: Store):
+def test_a_file_that_is_no_journal_is_refused(store: Store) -> None:
     store.close()
     file = store.folder / paths.JOURNAL_NAME
     file.write_bytes(b"this is no database, but it is long enough to be looked at by the reader" * 20)
@@ -89,7 +89,7 @@ def test_a_file_that_is_no_journal_is_refused(store: Store):
 )
 def test_a_journal_that_lacks_answered_turns_is_refused_unless_a_power_cut_may_explain_it(
     tmp_path: Path, durability: str, boot_id: str, is_refused: bool
-):
+) -> None:
     folder = tmp_path / "state"
     record = msgspec.structs.replace(BOOT, durability=durability)
     store = Store(folder, durability=durability)
@@ -110,7 +110,7 @@ def test_a_journal_that_lacks_answered_turns_is_refused_unless_a_power_cut_may_e
     last.close()
 
 
-def test_a_new_journal_beside_an_old_mark_counts_from_its_own_first_turn(store: Store):
+def test_a_new_journal_beside_an_old_mark_counts_from_its_own_first_turn(store: Store) -> None:
     store.commit({"m!a": FenceBlock(1)})
     store.close()
     (store.folder / paths.JOURNAL_NAME).unlink()
@@ -122,7 +122,7 @@ def test_a_new_journal_beside_an_old_mark_counts_from_its_own_first_turn(store: 
     again.close()
 
 
-def test_a_flipped_bit_anywhere_in_the_records_is_noticed_or_harmless(tmp_path: Path):
+def test_a_flipped_bit_anywhere_in_the_records_is_noticed_or_harmless(tmp_path: Path) -> None:
     store = Store(tmp_path / "state", durability="process")
     store.save_boot(BOOT)
     for limit in range(1, 6):
@@ -142,7 +142,7 @@ def test_a_flipped_bit_anywhere_in_the_records_is_noticed_or_harmless(tmp_path: 
     assert set(outcomes) <= {"noticed", "same"}
 
 
-def test_a_journal_cut_at_any_place_is_refused_or_whole_or_counts_as_lost(tmp_path: Path):
+def test_a_journal_cut_at_any_place_is_refused_or_whole_or_counts_as_lost(tmp_path: Path) -> None:
     store = Store(tmp_path / "state", durability="process")
     store.save_boot(BOOT)
     for limit in range(1, 4):
@@ -181,7 +181,7 @@ def _opened(folder: Path, whole: dict[str, Record]) -> str:
             store.close()
 
 
-def test_a_full_disk_rolls_the_turn_back_and_it_can_be_tried_again(store: Store):
+def test_a_full_disk_rolls_the_turn_back_and_it_can_be_tried_again(store: Store) -> None:
     store.commit({"m!a": FenceBlock(1)})
     pages = store.db.execute("PRAGMA page_count").fetchone()[0]
     store.db.execute(f"PRAGMA max_page_count={pages}")
@@ -196,14 +196,14 @@ def test_a_full_disk_rolls_the_turn_back_and_it_can_be_tried_again(store: Store)
     assert store.turn == 2
 
 
-def test_after_close_nothing_is_written(store: Store):
+def test_after_close_nothing_is_written(store: Store) -> None:
     store.close()
     store.close()
     with pytest.raises(JournalBroken):
         store.commit({"m!a": FenceBlock(1)})
 
 
-def test_level_power_syncs_every_commit(tmp_path: Path):
+def test_level_power_syncs_every_commit(tmp_path: Path) -> None:
     store = Store(tmp_path / "state", durability="power")
     assert store.db.execute("PRAGMA synchronous").fetchone()[0] == 2
     store.commit({"m!a": FenceBlock(1)}, synced=True)
@@ -211,7 +211,7 @@ def test_level_power_syncs_every_commit(tmp_path: Path):
     store.close()
 
 
-def test_level_process_syncs_only_what_is_asked_for(store: Store):
+def test_level_process_syncs_only_what_is_asked_for(store: Store) -> None:
     statements: list[str] = []
     store.db.set_trace_callback(statements.append)
     store.commit({"m!a": FenceBlock(1)})

@@ -37,7 +37,7 @@ def node() -> Iterator[Lab]:
 )
 def test_a_bad_configuration_is_refused_before_anything_is_made(
     node: Lab, change: tuple[str, str], said: str
-):
+) -> None:
     node.configure(CONFIG.replace(*change))
     status, text = node.refused()
     assert status == 78
@@ -46,13 +46,13 @@ def test_a_bad_configuration_is_refused_before_anything_is_made(
     assert not node.state.exists()
 
 
-def test_a_missing_configuration_names_init(node: Lab):
+def test_a_missing_configuration_names_init(node: Lab) -> None:
     node.config.unlink()
     status, text = node.refused()
     assert (status, "holdall init" in text) == (78, True)
 
 
-def test_a_taken_port_is_refused(node: Lab):
+def test_a_taken_port_is_refused(node: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         node.configure(CONFIG.replace('listen = "off"', f'listen = "127.0.0.1:{port}"'))
@@ -62,7 +62,7 @@ def test_a_taken_port_is_refused(node: Lab):
     assert "[node].listen" in text
 
 
-def test_a_state_folder_that_cannot_be_made_is_refused(node: Lab):
+def test_a_state_folder_that_cannot_be_made_is_refused(node: Lab) -> None:
     (node.folder / "state").write_text("a file")
     status, text = node.refused()
     assert status == 78
@@ -71,7 +71,7 @@ def test_a_state_folder_that_cannot_be_made_is_refused(node: Lab):
 
 
 @pytest.mark.requires("mountns")
-def test_a_read_only_state_folder_is_refused(node: Lab):
+def test_a_read_only_state_folder_is_refused(node: Lab) -> None:
     node.state.mkdir()
     node.prefix = _mounted(node, "ro,size=1m")
     status, text = node.refused()
@@ -81,7 +81,7 @@ def test_a_read_only_state_folder_is_refused(node: Lab):
 
 
 @pytest.mark.requires("mountns")
-def test_a_full_disk_at_the_start_is_refused(node: Lab):
+def test_a_full_disk_at_the_start_is_refused(node: Lab) -> None:
     node.state.mkdir()
     node.prefix = _mounted(node, "size=8k")
     status, text = node.refused("--new")
@@ -91,7 +91,7 @@ def test_a_full_disk_at_the_start_is_refused(node: Lab):
 
 
 @pytest.mark.requires("mountns")
-def test_on_a_disk_that_becomes_full_nothing_is_granted_that_is_not_journalled(node: Lab):
+def test_on_a_disk_that_becomes_full_nothing_is_granted_that_is_not_journalled(node: Lab) -> None:
     node.state.mkdir()
     node.prefix = _mounted(node, "size=600k")
     node.start("--new")
@@ -112,7 +112,7 @@ def test_on_a_disk_that_becomes_full_nothing_is_granted_that_is_not_journalled(n
     assert node.stop() == 0
 
 
-def test_a_state_folder_of_a_newer_version_is_refused_and_not_changed(node: Lab):
+def test_a_state_folder_of_a_newer_version_is_refused_and_not_changed(node: Lab) -> None:
     node.start("--new")
     assert node.stop() == 0
     journal = node.state / paths.JOURNAL_NAME
@@ -126,7 +126,7 @@ def test_a_state_folder_of_a_newer_version_is_refused_and_not_changed(node: Lab)
     assert journal.read_bytes() == before
 
 
-def test_a_damaged_journal_is_refused_and_not_changed(node: Lab):
+def test_a_damaged_journal_is_refused_and_not_changed(node: Lab) -> None:
     node.start("--new")
     assert node.stop() == 0
     journal = node.state / paths.JOURNAL_NAME
@@ -139,7 +139,7 @@ def test_a_damaged_journal_is_refused_and_not_changed(node: Lab):
     assert journal.read_bytes() == damaged
 
 
-def test_a_state_folder_in_use_is_refused_and_the_node_in_it_goes_on(node: Lab):
+def test_a_state_folder_in_use_is_refused_and_the_node_in_it_goes_on(node: Lab) -> None:
     node.start("--new")
     first, said = node.process, node.said()
     node.errors = node.folder / "stderr-2"
@@ -153,7 +153,7 @@ def test_a_state_folder_in_use_is_refused_and_the_node_in_it_goes_on(node: Lab):
     assert said
 
 
-def test_a_socket_on_which_another_node_answers_is_refused(node: Lab):
+def test_a_socket_on_which_another_node_answers_is_refused(node: Lab) -> None:
     node.state.mkdir()
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(node.socket))
@@ -163,7 +163,7 @@ def test_a_socket_on_which_another_node_answers_is_refused(node: Lab):
     assert "another node answers" in text
 
 
-def test_a_host_pool_of_another_node_is_refused(node: Lab):
+def test_a_host_pool_of_another_node_is_refused(node: Lab) -> None:
     text = CONFIG.replace('name = "board"', 'name = "board"\nreach = "host"')
     node.configure(text)
     node.start("--new")
@@ -178,7 +178,7 @@ def test_a_host_pool_of_another_node_is_refused(node: Lab):
         assert "quarantine" in other.said()
 
 
-def test_a_state_folder_of_another_node_is_refused(node: Lab):
+def test_a_state_folder_of_another_node_is_refused(node: Lab) -> None:
     node.start("--new")
     node.stop()
     node.configure(CONFIG.replace('name = "lab-1"', 'name = "lab-2"'))
@@ -186,13 +186,13 @@ def test_a_state_folder_of_another_node_is_refused(node: Lab):
     assert (status, 'belongs to node "lab-1"' in text) == (78, True)
 
 
-def test_a_failpoint_that_nobody_knows_is_refused(node: Lab):
+def test_a_failpoint_that_nobody_knows_is_refused(node: Lab) -> None:
     status, text = node.refused(environment={"HOLDALL_FAIL": "nowhere:kill"})
     assert (status, "turn-before-commit" in text) == (78, True)
 
 
 @pytest.mark.requires("other-user")
-def test_the_socket_of_a_users_node_is_closed_to_others(node: Lab):
+def test_the_socket_of_a_users_node_is_closed_to_others(node: Lab) -> None:
     node.start("--new")
     os.chmod(node.folder, 0o755)  # noqa: S103, PTH101
     script = f"import socket; socket.socket(socket.AF_UNIX).connect({str(node.socket)!r})"

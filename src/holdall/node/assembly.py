@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from holdall.machine.contract import Boot, Record
+from holdall.machine.contract import Address, Boot, Record
 from holdall.machine.host import Host, Turn
 from holdall.node.configured import RHO_PPM, Settings
 from holdall.node.recorder import records_of, settings_of
@@ -13,6 +13,10 @@ from holdall.parties.agent import Agent
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain.claimant import Claimant
+
+REPEAT_MS = 1000
+"""First pause before a message to another node is repeated, and before a claim that was put off asks again."""
+REPEAT_MOST_MS = 10_000
 
 
 def build_host(settings: Settings, *, epoch: int, incarnation: int) -> Host:
@@ -24,27 +28,34 @@ def build_host(settings: Settings, *, epoch: int, incarnation: int) -> Host:
         epoch=epoch,
         passes=defaults.passes,
         passes_per_ahead=defaults.passes_per_ahead,
+        sweep_ms=defaults.quarantine_ms,
         rho_ppm=RHO_PPM,
     )
-    claimant = Claimant(settings.name, incarnation=incarnation)
-    agent = Agent(
-        AgentSettings(
-            node=settings.name,
-            uid=os.geteuid(),
-            ttl_ms=defaults.ttl_ms,
-            ttl_max_ms=defaults.ttl_max_ms,
-            wait_ms=defaults.wait_ms,
-            margin_ms=defaults.margin_ms,
-            rho_ppm=RHO_PPM,
-            version=version(),
-            pid=os.getpid(),
-            config=settings.source,
-            state_folder=str(settings.state),
-        ),
-        manager,
-        claimant,
+    claimant = Claimant(
+        settings.name,
+        Address(settings.name, AGENT),
+        repeat_ms=REPEAT_MS,
+        repeat_most_ms=REPEAT_MOST_MS,
     )
+    agent = Agent(_agent_settings(settings), manager, incarnation=incarnation)
     return Host(settings.name, {AGENT: agent, CLAIMANT: claimant, MANAGER: manager})
+
+
+def _agent_settings(settings: Settings) -> AgentSettings:
+    defaults = settings.defaults
+    return AgentSettings(
+        node=settings.name,
+        uid=os.geteuid(),
+        ttl_ms=defaults.ttl_ms,
+        ttl_max_ms=defaults.ttl_max_ms,
+        wait_ms=defaults.wait_ms,
+        margin_ms=defaults.margin_ms,
+        rho_ppm=RHO_PPM,
+        version=version(),
+        pid=os.getpid(),
+        config=settings.source,
+        state_folder=str(settings.state),
+    )
 
 
 class _Seeded(Host):

@@ -28,7 +28,7 @@ from holdall.node.release import version
 from holdall.node.settings import find_config, read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
-from holdall.parties.messages import AGENT, NODE, DrainNode, Reload
+from holdall.parties.messages import AGENT, NODE, Reload
 
 USER_SOCKET_MODE = 0o600
 SYSTEM_SOCKET_MODE = 0o666
@@ -125,14 +125,17 @@ class Service:
             raise NodeFailed(self._failure)
 
     def stop(self, reason: str) -> None:
-        """Give nothing any more, tell the sessions, and end. Leases stay as they are for the next start."""
+        """Handle nothing any more and end. Leases and waiting claims stay as they are for the next start.
+
+        Closed connections tell the clients; they come back to the next start, or stop at their own deadlines.
+        """
         if self._state == "draining" or self._stopped.is_set():
             return
         self._state = "draining"
         self.log.info("stopping", reason=reason)
         if self._loop is not None:
-            self._loop.put(AGENT, Address(self.settings.name, NODE), DrainNode(on=True, reason=reason))
             self._loop.run_turn()
+            self._loop.stop()
         self._stopped.set()
 
     def reload(self) -> None:

@@ -13,6 +13,8 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from holdall.model.errors import BadConfig
 from holdall.model.names import is_name, is_unit_name, pool_id, variable_part
 from holdall.node import paths
@@ -119,10 +121,12 @@ def host_name() -> str:
 
 
 def _table(source: Source, values: Mapping[str, object], name: str) -> dict[str, object]:
-    value = values.get(name, {})
-    if not isinstance(value, dict):
-        raise BadConfig(f"{source.name}: {name} must be a table: write [{name}] on a line of its own")
-    return value
+    try:
+        return msgspec.convert(values.get(name, {}), dict[str, object])
+    except msgspec.ValidationError:
+        raise BadConfig(
+            f"{source.name}: {name} must be a table: write [{name}] on a line of its own"
+        ) from None
 
 
 def _node(
@@ -197,9 +201,10 @@ def _defaults(source: Source, values: Mapping[str, object]) -> Defaults:
 
 
 def _pools(source: Source, values: Mapping[str, object]) -> tuple[PoolSettings, ...]:
-    listed = values.get("pool", [])
-    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
-        raise BadConfig(f"{source.name}: pool must be written as [[pool]], once for each pool")
+    try:
+        listed = msgspec.convert(values.get("pool", []), list[dict[str, object]])
+    except msgspec.ValidationError:
+        raise BadConfig(f"{source.name}: pool must be written as [[pool]], once for each pool") from None
     if len(listed) > POOLS_PER_NODE_MAX:
         raise BadConfig(f"{source.name}: {len(listed):,} pools; at most {POOLS_PER_NODE_MAX:,} on one node")
     pools: list[PoolSettings] = []

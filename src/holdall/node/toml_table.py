@@ -7,6 +7,8 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from holdall.model.durations import parse_duration
 from holdall.model.errors import BadConfig, BadSpec
 
@@ -138,16 +140,18 @@ class Table:
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings; empty when the key is missing."""
         value = self._values.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._type(key, value, 'a list of texts, e.g. ["0", "1"]')
-        return tuple(value)
+        try:
+            return tuple(msgspec.convert(value, list[str]))
+        except msgspec.ValidationError:
+            raise self._type(key, value, 'a list of texts, e.g. ["0", "1"]') from None
 
     def text_map(self, key: str) -> dict[str, str]:
         """A table of strings; empty when the key is missing."""
         value = self._values.get(key, {})
-        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            raise self._type(key, value, 'a table of texts, e.g. { model = "a100" }')
-        return dict(value)
+        try:
+            return msgspec.convert(value, dict[str, str])
+        except msgspec.ValidationError:
+            raise self._type(key, value, 'a table of texts, e.g. { model = "a100" }') from None
 
     def _type(self, key: str, value: object, wanted: str) -> BadConfig:
         return self.bad(key, f"{key} = {_shown(value)} must be {wanted}")

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
 from holdall.protocols.vocabulary import ClaimId, Stamp, Terms, UnitGrant, Vector, Visit
 
 Placement: TypeAlias = tuple[Visit, ...]
@@ -99,6 +100,8 @@ class Ending(Phase, frozen=True, tag="ending", cache_hash=True):
 
 AnyPhase: TypeAlias = Trying | Waiting | Inside | Ending
 ClaimantRecord: TypeAlias = AnyPhase
+
+CODEC.register("chain claim", ClaimantRecord)
 
 
 def owing(

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
 from holdall.protocols.vocabulary import ALL, ClaimId, Stamp, Terms, UnitGrant, Vector, Visit
 
 Age: TypeAlias = tuple[Stamp, ClaimId]
@@ -89,6 +90,8 @@ class Tombstone(msgspec.Struct, frozen=True, tag="tombstone"):
 
 
 ManagerRecord: TypeAlias = Row | Mem | Tombstone
+
+CODEC.register("chain row", ManagerRecord)
 
 
 def claim_named(text: str) -> ClaimId:
