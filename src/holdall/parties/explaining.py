@@ -41,7 +41,7 @@ class Explaining:
             overtaken=line.overtaken,
             passes_left=line.passes_left,
             passes_bound=line.passes_bound,
-            needs=self._needs(record, frozenset(line.blocked), dict(line.kept), parked=line.parked),
+            needs=self._needs(record, dict(line.kept), parked=line.parked),
             blockers=tuple(self._blocker(obstacle) for obstacle in line.obstacles),
             blockers_more=line.more,
             note=self._note(claim, parked=line.parked),
@@ -74,16 +74,14 @@ class Explaining:
             overtaken=0,
             passes_left=0,
             passes_bound=0,
-            needs=self._needs(record, frozenset(short or pools), {}, parked=False),
+            needs=self._needs(record, {}, parked=False),
             blockers=tuple(self._blocker(obstacle) for obstacle in obstacles[:BLOCKERS_MAX]),
             blockers_more=max(0, len(obstacles) - BLOCKERS_MAX),
             note=self._note(claim, parked=False),
             reason=record.reason,
         )
 
-    def _needs(
-        self, record: ClaimRecord, blocked: frozenset[str], kept: dict[str, int], *, parked: bool
-    ) -> tuple[NeedWhy, ...]:
+    def _needs(self, record: ClaimRecord, kept: dict[str, int], *, parked: bool) -> tuple[NeedWhy, ...]:
         found: list[NeedWhy] = []
         for index, need in enumerate(record.needs):
             pools = sorted(
@@ -96,7 +94,7 @@ class Explaining:
             usable = sum(known.free + known.held for known in counts)
             if parked:
                 state = "your limit"
-            elif not blocked.intersection(pools):
+            elif free - aside >= wanted:
                 state = "ok"
             elif usable < wanted:
                 state = "unusable"

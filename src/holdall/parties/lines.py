@@ -1,6 +1,5 @@
 """The reading side of a pool's side: facts for planning, numbers and units for listings, a claim's place in line."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdall.leases.messages import PoolSpec
@@ -77,7 +76,7 @@ class PoolSideView:
             free=free,
             held=held,
             unusable=total - free - held,
-            waiting=len(self._side.manager.counts.waiting_at(pool)),
+            waiting=self._side.manager.counts.all_waiting((pool,)),
         )
 
     def unit_rows(self, pool: str) -> Sequence[tuple[UnitRow, ClaimId | None]]:
@@ -111,14 +110,14 @@ class PoolSideView:
         blocked = [pool for pool in pools if counts.blocked(row, pool)] if self.granting else []
         obstacles, more = self._obstacles(row, blocked, obstacles_max)
         kept = []
-        for pool in blocked:
+        for pool in pools:
             free = max(counts.free(pool), 0)
-            aside = min(free, counts.kept(pool, row.age, free))
+            aside = min(free, counts.kept_for_spent(pool, row.age, free))
             if aside:
                 kept.append((pool, aside))
         return LineView(
             position=counts.older_waiting(pools, row.age) + 1,
-            waiting=self._waiting_at_any(pools),
+            waiting=counts.all_waiting(pools),
             ahead=row.ahead,
             overtaken=row.overtaken,
             passes_left=row.left,
@@ -136,12 +135,6 @@ class PoolSideView:
         rows = [row for row in self._side.manager.rows.values() if not row.active]
         return [row.claim for row in sorted(rows, key=lambda row: row.age)]
 
-    def _waiting_at_any(self, pools: Sequence[str]) -> int:
-        counts = self._side.manager.counts
-        if len(pools) == 1:
-            return len(counts.waiting_at(pools[0]))
-        return len({claim for pool in pools for _, claim in counts.waiting_at(pool)})
-
     def _obstacles(self, row: Row, blocked: Sequence[str], most: int) -> tuple[tuple[Obstacle, ...], int]:
         found: list[Obstacle] = []
         number = 0
@@ -155,10 +148,9 @@ class PoolSideView:
                     break
                 found.append(Obstacle(claim, pool, units))
         for pool in blocked:
-            line = self._side.manager.counts.waiting_at(pool)
-            in_front = bisect_left(line, row.age)
-            number += in_front
-            for _, claim in line[: min(in_front, most)]:
+            in_front = self._side.manager.counts.in_front(pool, row.age)
+            number += len(in_front)
+            for _, claim in in_front[:most]:
                 if len(found) < most:
                     found.append(Obstacle(claim, pool))
         return tuple(found), number - len(found)

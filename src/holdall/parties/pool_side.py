@@ -29,7 +29,8 @@ class PoolSide:
     """The machine `manager` of a node. Records and timers that begin with `book/` are the book's.
 
     `make` is Manager, or a subclass without one of the rules. `passes`, `passes_per_ahead`, `limits` and
-    `sweep_ms` are the manager's (`protocols.chain.settling.Settings`), the other keywords the lease book's.
+    `sweep_ms` are the manager's, or `settings` has them all (`protocols.chain.settling.Settings`); the other keywords
+    are the lease book's.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class PoolSide:
         passes_per_ahead: int = DEFAULT_SETTINGS.passes_per_ahead,
         limits: tuple[Limit, ...] = (),
         sweep_ms: int | None = None,
+        settings: Settings | None = None,
         rho_ppm: int = 20_000,
         fence_step: int = 1,
         fence_block: int = 1000,
@@ -57,7 +59,7 @@ class PoolSide:
             fence_block=fence_block,
             watch_peers=watch_peers,
         )
-        settings = Settings(
+        settings = settings or Settings(
             passes=passes, passes_per_ahead=passes_per_ahead, limits=limits, sweep_ms=sweep_ms
         )
         self.manager = make(node, epoch, self.book, settings)

@@ -31,7 +31,7 @@ class LineView(msgspec.Struct, frozen=True):
     blocked: tuple[str, ...]
     """Pools where it can't have what it wants; none when it would be served but for the quarantine."""
     kept: tuple[tuple[str, int], ...]
-    """(pool, units that are free there and kept for older claims), where there are some."""
+    """(pool, units that are free there and kept for older claims that must not be passed any more), where some are."""
     obstacles: tuple[Obstacle, ...]
     """First those that have units, then those in front; the first few of many."""
     more: int
