@@ -64,7 +64,8 @@ class Site:
     """A host, with what a driver keeps for it."""
 
     __slots__ = (
-        "cut", "epoch", "host", "incarnation", "name", "records", "resume_at", "state", "timers", "undo",
+        "cut", "epoch", "fence_base", "host", "incarnation", "name", "quarantine_until", "records", "resume_at",
+        "state", "timers", "undo",
     )  # fmt: skip
 
     def __init__(self, name: str, host: Host) -> None:
@@ -77,6 +78,9 @@ class Site:
         self.cut: Strike | None = None
         self.epoch = 1
         self.incarnation = 1
+        # what a node keeps in its boot record, beside the journal
+        self.fence_base = 0
+        self.quarantine_until = 0.0
         self.undo: list[dict[str, Record | None]] = []
 
 
@@ -358,18 +362,23 @@ class Run:
             self.seats.resume(site.name)
             return
         site.incarnation += 1
-        faults_kind, quarantine, base = "same", 0, 0
-        lease_over = int(self.setup.ttl_ms * 1.02) + 1
         if kind in {"reboot", "unsynced", "wipe"}:
             site.epoch += 1
-            faults_kind = "lost" if kind == "wipe" else "reboot"
-            quarantine = 0 if kind == "reboot" else lease_over
+            site.fence_base = site.epoch << 20 if kind == "wipe" else site.fence_base
+        if kind in {"unsynced", "wipe"}:
+            site.quarantine_until = self.now + int(self.setup.ttl_ms * 1.02) + 1
         if kind == "wipe":
             site.records.clear()
-            base = site.epoch << 20
+            site.undo.clear()
         elif kind == "unsynced":
             self._unsync(site)
-        boot = Boot(faults_kind, site.epoch, site.incarnation, quarantine, base)
+        boot = Boot(
+            {"reboot": "reboot", "unsynced": "reboot", "wipe": "lost"}.get(kind, "same"),
+            site.epoch,
+            site.incarnation,
+            max(0, int(site.quarantine_until - self.now)),
+            site.fence_base,
+        )
         site.host = self.system.host(site.name)
         self.system.restarted(site.name)
         self._carry(site, "recover", (), site.host.recover(dict(site.records), boot), boot)
