@@ -12,7 +12,7 @@ GRANT = [claim("a1", {"psu": 1}, 10), grant("a1", ["psu/a#1"], 12, 100)]
 
 def spans(*lines: Said) -> list[tuple[int, int, str]]:
     (hold,) = holds_of(put_together(reading([meta(), *lines])))
-    return [tuple(span) for span in hold.spans]
+    return [(span.start, span.end, span.ended_by) for span in hold.spans]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from checker.lines import Said, audit, broken, claim, grant, meta, release, rene
 Pools = dict[str, object]
 
 
-def overlap_of(length: int, **promises: object) -> list[Said]:
+def overlap_of(length: int, *, eps: int | str = 0) -> list[Said]:
     return [
-        meta(**promises),
+        meta(eps=eps),
         claim("a1", {"psu": 1}, 10),
         grant("a1", ["psu/a#1"], 12, 100),
         claim("b1", {"psu": 1}, 20),

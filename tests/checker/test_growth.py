@@ -4,7 +4,7 @@ Sorting is done by the interpreter and counts as one line; it is known to be O(n
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -35,7 +35,7 @@ FOLDER = str(Path(holdall.checker.__file__).parent)
 
 
 @contextmanager
-def counting_lines() -> Iterator[list[int]]:
+def counting_lines() -> Generator[list[int]]:
     """Counts every line that is executed in the checker's files."""
     count = [0]
 

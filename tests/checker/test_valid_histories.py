@@ -383,7 +383,7 @@ VALID: dict[str, list[Said]] = {
         end(95),
     ],
     "another need goes first": [
-        meta(ONE | {"gpu": {"units": ["0"]}}, max_overtakes=0),
+        meta({"psu": {"units": ["a"]}, "gpu": {"units": ["0"]}}, max_overtakes=0),
         *HELD,
         claim("b1", {"psu": 1}, 13),
         claim("c1", {"gpu": 1}, 14),
