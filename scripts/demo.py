@@ -83,6 +83,7 @@ class Party:
     needs: tuple[str, ...]
     task: str
     works_s: float
+    story: str
     process: subprocess.Popen[str] | None = None
     asked_at: float = 0.0
     granted_at: float | None = None
@@ -95,6 +96,7 @@ class Party:
         command = [*HOLDALL, "run", *needs, "--wait", "40s", "--reason", f"{self.name}: {self.task}"]
         command += ["--history", str(folder / f"{self.name}.jsonl"), "--"]
         command += [sys.executable, "-c", WORK, str(self.works_s)]
+        stage.tell(self.name, self.story)
         stage.tell(self.name, f'$ holdall run {" ".join(needs)} --reason "{self.name}: {self.task}" -- …')
         self.asked_at = stage.now()
         self.process = subprocess.Popen(
@@ -127,10 +129,34 @@ class Party:
 
 
 PARTIES = (
-    Party("ann", ("board:1", "psu:2"), "soak test", works_s=600),
-    Party("bob", ("board:2", "psu:1"), "nightly on all boards", works_s=4),
-    Party("cem", ("psu:1", "bench:1"), "calibration", works_s=2.5),
-    Party("dia", ("psu:2", "board:1"), "firmware check", works_s=2),
+    Party(
+        "ann",
+        ("board:1", "psu:2"),
+        "soak test",
+        works_s=600,
+        story="takes one board and two supplies, and would keep them for ten minutes",
+    ),
+    Party(
+        "bob",
+        ("board:2", "psu:1"),
+        "nightly on all boards",
+        works_s=4,
+        story="wants both boards: waits for ann, and holds nothing meanwhile",
+    ),
+    Party(
+        "cem",
+        ("psu:1", "bench:1"),
+        "calibration",
+        works_s=5,
+        story="wants the last supply: may pass bob, who can't start now anyway; this is counted",
+    ),
+    Party(
+        "dia",
+        ("psu:2", "board:1"),
+        "firmware check",
+        works_s=2,
+        story="names its needs in the other order than ann: no deadlock, it waits behind bob",
+    ),
 )
 
 
@@ -211,7 +237,8 @@ def play(stage: Stage, folder: Path, environment: Mapping[str, str]) -> None:
     dia.ask(stage, folder, environment)
     stage.wait_until(lambda: "dia" in waiting(environment), "dia waits")
     look(stage, environment, "who")
-    look(stage, environment, "why", waiting(environment)["bob"])
+    claim = waiting(environment)["bob"]
+    look(stage, environment, "why", f"{claim[:4]}-{claim[4:6]}")
     stage.wait_until(lambda: cem.over(stage), "cem is done")
     kill(stage, folder, ann)
     stage.wait_until(lambda: bool(bob.holding), "bob is granted")
@@ -264,14 +291,14 @@ def kill(stage: Stage, folder: Path, party: Party) -> None:
 def summary(stage: Stage) -> None:
     """Who got which units with which fence, who was killed, and when its units were granted again."""
     ann = PARTIES[0]
-    lines = ["", "party  asked    waited   held     units and fences"]
+    lines = ["", "party  started  held after  held for  units and fences"]
     for party in sorted(PARTIES, key=lambda one: one.granted_at or SECONDS_MAX):
         granted_at, ended_at = party.granted_at or 0.0, party.ended_at or 0.0
         units = " · ".join(f"{unit} fence {fence}" for unit, fence in party.holding.items())
         ending = "   <- killed" if party is ann else ""
         lines.append(
-            f"{party.name:<6} {party.asked_at:4.1f} s  {granted_at - party.asked_at:5.1f} s"
-            f"  {ended_at - granted_at:5.1f} s   {units}{ending}"
+            f"{party.name:<6} {party.asked_at:5.1f} s {granted_at - party.asked_at:9.1f} s"
+            f" {ended_at - granted_at:8.1f} s   {units}{ending}"
         )
     lines.append("")
     for unit, fence in ann.holding.items():
