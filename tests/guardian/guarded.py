@@ -17,6 +17,7 @@ from client.scripted_node import ScriptedNode, lease_view
 from holdall.guardian import orders
 from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
+from holdall.model.spec import parse_needs
 
 WITHIN_S = 20.0
 Report = TypeVar("Report")
@@ -47,7 +48,7 @@ class Guarded:
         ttl_ms: int = 30_000,
         grace_ms: int = 5_000,
         deadline_in_ms: int | None = None,
-        attach: bool = True,
+        view: bool = False,
         folder: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
@@ -72,7 +73,7 @@ class Guarded:
                 ttl_ms=ttl_ms,
                 deadline_ms=boottime_ms() + (ttl_ms if deadline_in_ms is None else deadline_in_ms),
                 grace_ms=grace_ms,
-                attach=attach,
+                view=parse_needs(["gpu:1"]) if view else (),
                 lease_file="" if folder is None else str(folder / "lease.json"),
             )
         )

@@ -11,6 +11,7 @@ from client.scripted_node import ScriptedNode
 from guardian.guarded import Guarded, alive, until, written_pid
 
 from holdall.guardian import orders
+from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
 
 
@@ -254,12 +255,34 @@ def test_the_lease_file_follows_the_lease_and_is_gone_afterwards(node: ScriptedN
     assert not folder.exists()
 
 
-def test_an_inherited_lease_is_watched_and_neither_attached_nor_released(node: ScriptedNode):
-    with Guarded(node, *script("exit 4"), attach=False) as guarded:
-        question = node.hear(frames.Ask)
-        assert question.what == "show"
-        node.say(frames.Listing(question.n, leases=(guarded.lease,)))
+def test_c17_an_inherited_lease_is_viewed_and_neither_attached_nor_released(node: ScriptedNode):
+    with Guarded(node, *script("exit 4"), view=True) as guarded:
+        claim = node.hear(frames.Claim)
+        assert (claim.under, claim.now) == ("key-" + guarded.lease.lease, False)
+        node.grant(claim, guarded.lease, view=True)
         guarded.report(orders.Started)
         ended = guarded.report(orders.Ended)
         assert (ended.exit.code, ended.released) == (4, "inherited")
     assert node.hears_nothing_more()
+
+
+def test_c17_a_view_ends_with_the_lease_that_it_is_a_view_of(node: ScriptedNode):
+    with Guarded(node, *script("sleep 1000"), view=True) as guarded:
+        node.grant(node.hear(frames.Claim), guarded.lease, view=True)
+        pid = guarded.report(orders.Started).pid
+        node.say(frames.Lost(guarded.lease.lease, "its holder has released it"))
+        assert guarded.report(orders.Stopping).reason == "lease-gone"
+        guarded.report(orders.Ended)
+        assert not alive(pid)
+    assert node.hears_nothing_more()
+
+
+def test_near_its_hard_end_the_lease_is_asked_for_again_so_that_an_extension_is_heard(node: ScriptedNode):
+    with Guarded(node, *script("sleep 1000"), ttl_ms=6_000, grace_ms=200) as guarded:
+        guarded.started(for_left_ms=4_000)
+        again = node.hear(frames.Attach)
+        node.say(frames.Granted(again.n, "k", guarded.lease, valid_for_ms=6_000, for_left_ms=3_600_000))
+        while (guarded.report(orders.Renewed).hard_end_ms or 0) < boottime_ms() + 3_000_000:
+            pass
+        guarded.tell(orders.StopCommand("enough"))
+        assert guarded.released().reason == "asked: enough"

@@ -95,6 +95,8 @@ class Run:
         self.signals = Signals()
         self.stopped_at_ms: int | None = None
         self._empty_stamp = 0
+        self._bounded = False
+        """The wait has a limit that nobody asked for."""
         self._tenure: Tenure
         self._recorder = Recorder(None)
 
@@ -160,7 +162,7 @@ class Run:
         wait_ms = wishes.wait_ms if wishes.wait_given else welcome.wait_ms
         if not wishes.wait_given and wait_ms is None and not wishes.patient and not wishes.now:
             wait_ms = HOUR_MS
-            self.lines.note("waiting at most 1h, as standard input is no terminal; say --wait to choose")
+            self._bounded = True
         return frames.Claim(
             n=0,
             needs=wishes.needs,
@@ -196,6 +198,10 @@ class Run:
         try:
             while not call.done:
                 if call.why is not None and call.why is not shown:
+                    if self._bounded and shown is None:
+                        self.lines.note(
+                            "waiting at most 1 h, as standard input is no terminal; say --wait to choose"
+                        )
                     shown = call.why
                     self.lines.queued(shown)
                 poll.poll(1000)
@@ -227,8 +233,8 @@ class Run:
             ttl_ms=tenure.ttl_ms,
             deadline_ms=tenure.deadline_ms,
             hard_end_ms=tenure.hard_end_ms,
-            grace_ms=GRACE_MS,
-            attach=not tenure.view,
+            grace_ms=self._grace_ms(),
+            view=self.wishes.needs if tenure.view else (),
             agent=default_agent(),
             lease_file=str(folder / LEASE_FILE_NAME),
         )
@@ -241,6 +247,11 @@ class Run:
         finally:
             remove_lease_folder(folder)
         return self._status(last, socket_path, node)
+
+    def _grace_ms(self) -> int:
+        """A command with a very near hard end gets at least half of its time before TERM."""
+        end = self._tenure.hard_end_ms
+        return GRACE_MS if end is None else max(min(GRACE_MS, (end - boottime_ms()) // 2), 0)
 
     def _hear(self, report: orders.FromGuardian) -> None:
         match report:

@@ -60,10 +60,9 @@ class Lease:
         return self._tenure.lease
 
     @property
-    def seconds_left(self) -> float | None:
-        """Until when the lease lives if no renewal came any more; None: as long as the outer lease."""
-        left = self._tenure.left_ms()
-        return None if left is None else left / 1000
+    def seconds_left(self) -> float:
+        """How long the lease lives if no renewal comes any more."""
+        return self._tenure.left_ms() / 1000
 
     @property
     def lost(self) -> asyncio.Event:
@@ -186,9 +185,7 @@ class Lease:
 
         A loop runs its due timers before the tasks that its sockets and sleeps woke up.
         """
-        left = self._tenure.left_ms()
-        if left is not None:
-            self._alarm = self._loop.call_later(left / 1000, self._ring)
+        self._alarm = self._loop.call_later(self._tenure.left_ms() / 1000, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None

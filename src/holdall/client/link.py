@@ -40,6 +40,9 @@ RENEW_SHARE = 3
 Role = Literal["client", "guardian", "cli"]
 
 
+_ENDED_THERE = "the node has ended it; it was not renewed in time or was taken away."
+
+
 class Link:
     """Open it, use it from any thread, close it.
 
@@ -56,7 +59,9 @@ class Link:
         self.lock = threading.RLock()
         self.pid = os.getpid()
         self.tenures: dict[str, Tenure] = {}
-        """By printed id."""
+        """By printed id: what this session renews."""
+        self._views: list[Tenure] = []
+        """Views of leases that other processes renew; each Beat tells how long they last."""
         self._calls: dict[int, Call[Any]] = {}
         self._unsent: list[Call[Any]] = []
         self._beats: dict[int, int] = {}
@@ -245,6 +250,9 @@ class Link:
                 if tenure is not None:
                     tenure.revoked = stop
                     tenure.lose(text)
+                for view in self._views:
+                    if view.lease.lease == lease:
+                        view.lose(text)
             case frames.Released():
                 self._released(answer)
             case frames.Listing():
@@ -274,6 +282,8 @@ class Link:
                 tenure = Tenure(granted, base, lock=self.lock)
                 if tenure.view:
                     tenure.outer = self.tenures.get(granted.lease.lease)
+                    if tenure.outer is None:
+                        self._views.append(tenure)
                 else:
                     self.tenures[granted.lease.lease] = tenure
                     tenure.listen(lambda _: self._tenure_lost(tenure))
@@ -333,7 +343,13 @@ class Link:
                 tenure.renew(sent, alive[lease])
                 self.recorder.renewed(tenure)
             elif tenure.sent_ms <= sent and tenure.born_ms < sent and not tenure.released:
-                tenure.lose("the node has ended it; it was not renewed in time or was taken away.")
+                tenure.lose(_ENDED_THERE)
+        self._views = [view for view in self._views if not view.released and view.lost is None]
+        for view in self._views:
+            if view.lease.lease in alive:
+                view.renew(sent, alive[view.lease.lease])
+            elif view.born_ms < sent:
+                view.lose(_ENDED_THERE)
         for call in self._calls.values():
             if isinstance(call, ClaimCall) and call.sent_ms is not None and call.sent_ms <= sent:
                 call.base_ms = sent
@@ -390,10 +406,30 @@ class Link:
         now = boottime_ms()
         due = self._beat_due_ms()
         if due is not None and now >= due:
-            number = next(self._numbers)
-            self._beats[number] = now
-            self._beat_sent_ms = now
-            self._wire.send(frames.Beat(n=number))
+            self._beat(now)
+
+    def _beat(self, now: int) -> None:
+        number = next(self._numbers)
+        self._beats[number] = now
+        self._beat_sent_ms = now
+        self._wire.send(frames.Beat(n=number))
+        for tenure in list(self.tenures.values()):
+            # Near its hard end a lease is asked for as a whole: somebody else may have extended it.
+            if (
+                tenure.hard_end_ms is not None
+                and not tenure.released
+                and now + tenure.ttl_ms >= tenure.hard_end_ms
+            ):
+                self._attach(tenure)
+
+    def _attach(self, tenure: Tenure) -> None:
+        number = next(self._numbers)
+        call = LeaseCall(
+            frames.Attach(n=number, key=tenure.key), number, tenure, repeatable=True, attach=True
+        )
+        call.future.add_done_callback(lambda done: done.exception())  # nobody waits for it
+        self._calls[number] = call
+        self._send(call)
 
     def _send(self, call: Call[Any]) -> None:
         now = boottime_ms()
@@ -409,7 +445,7 @@ class Link:
         """A third of its ttl after the last confirmed renewal of what must be renewed first."""
         due: list[int] = []
         shortest = 0
-        for tenure in self.tenures.values():
+        for tenure in itertools.chain(self.tenures.values(), self._views):
             due.append(tenure.sent_ms + tenure.ttl_ms // RENEW_SHARE)
             shortest = min(shortest or tenure.ttl_ms, tenure.ttl_ms)
         for call in self._calls.values():
@@ -423,11 +459,7 @@ class Link:
 
     def _wake_ms(self) -> int | None:
         moments = [call.answer_by_ms for call in self._calls.values() if call.answer_by_ms is not None]
-        moments += [
-            end
-            for tenure in self.tenures.values()
-            if not tenure.released and (end := tenure.end_ms()) is not None
-        ]
+        moments += [tenure.end_ms() for tenure in self.tenures.values() if not tenure.released]
         if self._wire.ready:
             due = self._beat_due_ms()
             moments += [] if due is None else [due]
@@ -472,25 +504,16 @@ class Link:
         self.welcome = welcome
         self._away_since_ms = None
         self._wire.accept(welcome)
-        self._unsent = [
-            call
-            for _, call in sorted(self._calls.items())
-            if not (isinstance(call, LeaseCall) and call.attach)
-        ]
+        for call in list(self._calls.values()):
+            if isinstance(call, LeaseCall) and call.attach:
+                del self._calls[call.number]
+        self._unsent = [call for _, call in sorted(self._calls.items())]
         if not welcome.resumed:
             # The node does not know our session any more: ask for each lease by its key.
             for tenure in list(self.tenures.values()):
-                number = next(self._numbers)
-                self._calls[number] = LeaseCall(
-                    frames.Attach(n=number, key=tenure.key), number, tenure, repeatable=True, attach=True
-                )
-                self._unsent.append(self._calls[number])
-        elif self.tenures:
-            now = boottime_ms()
-            number = next(self._numbers)
-            self._beats[number] = now
-            self._beat_sent_ms = now
-            self._wire.send(frames.Beat(n=number))
+                self._attach(tenure)
+        elif self.tenures or self._views:
+            self._beat(boottime_ms())
 
     def _no_answer(self, how: str) -> Unreachable:
         node = getattr(self, "welcome", None)

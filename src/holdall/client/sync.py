@@ -202,10 +202,9 @@ class Lease:
         return self._tenure.lease
 
     @property
-    def seconds_left(self) -> float | None:
-        """Until when the lease lives if no renewal came any more; None: as long as the outer lease."""
-        left = self._tenure.left_ms()
-        return None if left is None else left / 1000
+    def seconds_left(self) -> float:
+        """How long the lease lives if no renewal comes any more."""
+        return self._tenure.left_ms() / 1000
 
     @property
     def lost(self) -> threading.Event:

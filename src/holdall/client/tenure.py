@@ -35,7 +35,7 @@ class Tenure:
         self.sent_ms = sent_ms
         self.born_ms = clock()
         """When this process heard of the lease."""
-        self.deadline_ms: int | None = None if granted.view else sent_ms + granted.valid_for_ms
+        self.deadline_ms: int = sent_ms + granted.valid_for_ms
         self.hard_end_ms: int | None = None
         self.released = False
         """Given back, or about to be: not a loss."""
@@ -57,15 +57,15 @@ class Tenure:
         """As people see it: `7K4M-Q2`."""
         return short_id(self.lease.lease)
 
-    def end_ms(self) -> int | None:
-        """When use must have stopped; None: somebody else keeps this lease alive."""
-        ends = [end for end in (self.deadline_ms, self.hard_end_ms) if end is not None]
-        return min(ends) if ends else None
+    def end_ms(self) -> int:
+        """When use must have stopped."""
+        if self.outer is not None:
+            return self.outer.end_ms()
+        return self.deadline_ms if self.hard_end_ms is None else min(self.deadline_ms, self.hard_end_ms)
 
-    def left_ms(self) -> int | None:
+    def left_ms(self) -> int:
         """Time to `end_ms`, not below 0."""
-        end = self.end_ms()
-        return None if end is None else max(end - self._clock(), 0)
+        return max(self.end_ms() - self._clock(), 0)
 
     @property
     def lost(self) -> LeaseLost | None:
@@ -86,7 +86,7 @@ class Tenure:
     def expire_if_due(self) -> None:
         """Know the loss as soon as the clock shows it."""
         end = self.end_ms()
-        if end is None or self._lost is not None or self.released or self._clock() < end:
+        if self._lost is not None or self.released or self._clock() < end:
             return
         if self.hard_end_ms is not None and end == self.hard_end_ms:
             self.lose(f"its hard end (for) has come; it was renewed until then. {self._void()}")

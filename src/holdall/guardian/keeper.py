@@ -152,16 +152,15 @@ class Keeper:
     def _confirm(self, confirmed: Confirmed) -> None:
         if confirmed.lease is not None:
             self.lease_file.lease = confirmed.lease
-        if self.start.attach:
-            self.vigil.renew(deadline_ms=confirmed.deadline_ms, hard_end_ms=confirmed.hard_end_ms)
-            if not self.silence.excused:  # a suspended wrapper reads nothing for hours
-                self._say(
-                    orders.Renewed(
-                        sent_ms=confirmed.sent_ms,
-                        deadline_ms=confirmed.deadline_ms,
-                        hard_end_ms=confirmed.hard_end_ms,
-                    )
+        self.vigil.renew(deadline_ms=confirmed.deadline_ms, hard_end_ms=confirmed.hard_end_ms)
+        if not self.silence.excused:  # a suspended wrapper reads nothing for hours
+            self._say(
+                orders.Renewed(
+                    sent_ms=confirmed.sent_ms,
+                    deadline_ms=confirmed.deadline_ms,
+                    hard_end_ms=confirmed.hard_end_ms,
                 )
+            )
         self._write_lease_file("active" if self.vigil.reason is None else "stopping")
         if self.group is None and self._exit is None and self.vigil.act(boottime_ms()) is None:
             self._say(orders.Attached())
@@ -275,7 +274,7 @@ class Keeper:
         if not self._releasing:
             self._say(orders.Empty())
             self._write_lease_file("ended")
-        if self._over or not self.start.attach:
+        if self._over or self.start.view:
             self._say_ended("ended" if self._over else "inherited")
         elif not self._releasing:
             self._releasing = True

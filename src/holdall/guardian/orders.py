@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdall.model.frames import ExitRecord, LeaseView
+from holdall.model.frames import ExitRecord, LeaseView, Need
 
 # Wrapper -> guardian
 
@@ -24,8 +24,8 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     """When the lease runs out by what the wrapper knows; None: not known (a view of an inherited lease)."""
     hard_end_ms: int | None = None
     grace_ms: int = 5_000
-    attach: bool = True
-    """False: the lease is somebody else's (inherited); watch it, never renew and never release it."""
+    view: tuple[Need, ...] = ()
+    """Not empty: the lease is inherited and covers these needs; it is neither attached nor renewed nor released."""
     agent: str = ""
     wrapper_group: int = 0
     terminal: bool = False

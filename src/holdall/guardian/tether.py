@@ -52,7 +52,11 @@ Happening: TypeAlias = Confirmed | Over | Revoked | GivenBack
 
 
 class Tether:
-    """One lease, one session. `watch_only`: the lease is inherited; it is looked at, never renewed or released."""
+    """One lease, one session.
+
+    An inherited lease is never attached: a claim in its scope gives a view of it, which lives as long as its holder
+    renews it; each Beat tells how long that is.
+    """
 
     def __init__(self, start: Start) -> None:
         self.start = start
@@ -198,14 +202,22 @@ class Tether:
         number = self._last_number
         self._sent_ms[number] = now
         self._ask_at_ms = now + self.beat_every_ms
-        if not self.start.attach:
-            self._say(frames.Ask(n=number, what="show", arg=self.start.key))
-        elif self._exit is not None:
+        if self._exit is not None:
             self._say(frames.Release(n=number, key=self.start.key, exit=self._exit))
-        elif not self.attached:
-            self._say(frames.Attach(n=number, key=self.start.key))
-        else:
+        elif self.attached and not self._hard_end_is_near(now):
             self._say(frames.Beat(n=number))
+        elif self.start.view:
+            claim = frames.Claim(
+                n=number, needs=self.start.view, under=self.start.key, ttl_ms=self.start.ttl_ms
+            )
+            self._say(claim)
+        else:
+            self._say(frames.Attach(n=number, key=self.start.key))
+
+    def _hard_end_is_near(self, now: int) -> bool:
+        """Then asking for the lease as a whole, which renews it too, tells whether somebody has extended it."""
+        reach = self.beat_every_ms + self.start.grace_ms
+        return self._hard_end_ms is not None and now + reach >= self._hard_end_ms
 
     def _hear(self, answer: frames.FromNode) -> list[Happening]:
         self.away_since_ms = None
@@ -228,8 +240,6 @@ class Tether:
                 return self._denied(answer)
             case frames.Lost(lease, text, stop) if lease == self.lease:
                 return [Revoked(text) if stop else Over("lost", text)]
-            case frames.Listing() if not self.start.attach:
-                return self._looked_at(answer)
             case _:
                 return []  # nothing else is asked for here
 
@@ -237,6 +247,12 @@ class Tether:
         sent = self._sent_ms.pop(granted.n, None)
         if sent is None:
             return []
+        if self.start.view and not granted.view:
+            # Not covered any more, and free by chance: that is no part of the lease that we inherited.
+            self._say(frames.Release(n=granted.n, key=granted.key))
+            return [
+                Over("not-holder", "the lease that this process inherited does not cover its needs any more")
+            ]
         self.attached = True
         self.lease = granted.lease.lease
         self._hard_end_ms = None if granted.for_left_ms is None else sent + granted.for_left_ms
@@ -260,15 +276,3 @@ class Tether:
             self._ask_at_ms = boottime_ms() + max(denied.retry_after_ms or 0, RETRY_FIRST_MS)
             return []
         return [Over(denied.code, denied.text)]
-
-    def _looked_at(self, listing: frames.Listing) -> list[Happening]:
-        """An inherited lease: it must live; who keeps it alive stops us with it otherwise."""
-        sent = self._sent_ms.pop(listing.n, None)
-        if sent is None:
-            return []
-        for lease in listing.leases:
-            if lease.lease == self.lease and lease.state in {"booked", "active"}:
-                first = not self.attached
-                self.attached = True
-                return [Confirmed(sent, 0, self._hard_end_ms, lease)] if first else []
-        return [Over("lost", "the lease that this process inherited has ended")]
