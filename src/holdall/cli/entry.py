@@ -34,7 +34,9 @@ def _status(arguments: list[str]) -> int:
     except Exit as ended:
         return ended.exit_code
     except TyperException as problem:
-        sys.stderr.write(f"holdall: {problem.format_message()}\nSee: holdall --help\n")
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context is not None else "holdall"
+        sys.stderr.write(f"holdall: {problem.format_message()}\nSee: {command} --help\n")
         return USAGE_STATUS
     except (KeyboardInterrupt, Abort):
         return INTERRUPTED_STATUS

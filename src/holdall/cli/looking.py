@@ -46,7 +46,9 @@ def pools(
             )
             for row in rows
         ],
-        empty="no pools. Add a [[pool]] to the configuration and reload: kill -HUP the node",
+        empty=f"no pool {plain(pool)!r}. See: holdall pools"
+        if pool
+        else "no pools. Add a [[pool]] to the configuration and reload: kill -HUP the node",
     )
 
 
