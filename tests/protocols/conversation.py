@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from holdall.machine.contract import Address, Boot, ClockRead, Received, Record
+from holdall.machine.contract import Address, Boot, ClockRead, Machine, Received, Record, SetTimer
 from holdall.machine.host import Arrival, Host, Turn
 from holdall.protocols.chain.alone import CapacityIs, Departed, ManagerAlone
 from holdall.protocols.chain.claimant import Claimant
@@ -48,6 +48,11 @@ def claim_id(node: str, counter: int = 1) -> ClaimId:
     return ClaimId(node, 1, counter)
 
 
+def plain_claimant(node: str) -> Claimant:
+    """A claimant that never repeats itself."""
+    return Claimant(node, Address(node, AGENT))
+
+
 class Net:
     """Hosts by name; `managers` gives the pools of those that have some, every name in `claimants` can claim."""
 
@@ -58,20 +63,17 @@ class Net:
         *,
         settings: Settings = DEFAULT_SETTINGS,
         make: type[Manager] = Manager,
-        make_claimant: Callable[[str], Claimant] = lambda node: Claimant(node, Address(node, AGENT)),
+        make_claimant: Callable[[str], Claimant] = plain_claimant,
     ) -> None:
         names = (*managers, *(claimants.split() if isinstance(claimants, str) else claimants))
-        self.make_host = lambda name: Host(
-            name,
-            {
-                **(
-                    {MANAGER: ManagerAlone(name, managers[name], settings=settings, make=make)}
-                    if name in managers
-                    else {}
-                ),
-                CLAIMANT: make_claimant(name),
-            },
-        )
+
+        def make_host(name: str) -> Host:
+            parts: dict[str, Machine] = {CLAIMANT: make_claimant(name)}
+            if name in managers:
+                parts[MANAGER] = ManagerAlone(name, managers[name], settings=settings, make=make)
+            return Host(name, parts)
+
+        self.make_host = make_host
         self.hosts = {name: self.make_host(name) for name in dict.fromkeys(names)}
         self.disks: dict[str, dict[str, Record]] = {name: {} for name in self.hosts}
         self.wire: list[Letter] = []
@@ -196,7 +198,7 @@ class Net:
                 self.disks[node][key] = record
         self.commits[node] += bool(turn.saves)
         for name, timer in turn.timers.items():
-            if type(timer).__name__ == "SetTimer":
+            if isinstance(timer, SetTimer):
                 self.timers[node].add(name)
             else:
                 self.timers[node].discard(name)

@@ -6,7 +6,7 @@ from protocols.conversation import Net, claim_id, need, vec
 from holdall.protocols.vocabulary import Ended, Granted
 
 
-def test_ch1_a_local_claim_on_three_pools_puts_no_frame_on_the_bus_and_takes_two_commits():
+def test_ch1_a_local_claim_on_three_pools_puts_no_frame_on_the_bus_and_takes_two_commits() -> None:
     net = Net({"n0": {"a": 1, "b": 1, "c": 1}})
     claim = claim_id("n0")
     net.acquire(claim, need(("n0", vec(a=1, b=1, c=1))))
@@ -23,7 +23,7 @@ def test_ch1_a_local_claim_on_three_pools_puts_no_frame_on_the_bus_and_takes_two
 @pytest.mark.parametrize("count", range(1, 9))
 def test_ch2_alone_over_n_nodes_there_are_2n_plus_1_frames_and_the_grant_comes_after_n_plus_1_delays(
     count: int,
-):
+) -> None:
     nodes = [f"n{place}" for place in range(count)]
     net = Net({node: {"a": 1} for node in nodes}, "c1")
     net.claimant("c1").try_from = 9
@@ -41,7 +41,7 @@ def test_ch2_alone_over_n_nodes_there_are_2n_plus_1_frames_and_the_grant_comes_a
 
 @pytest.mark.parametrize("count", range(1, 9))
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_try_over_n_nodes_takes_3n_frames_and_2_delays(count: int, wait: bool):
+def test_a_try_over_n_nodes_takes_3n_frames_and_2_delays(count: int, wait: bool) -> None:
     nodes = [f"n{place}" for place in range(count)]
     net = Net({node: {"a": 1} for node in nodes}, "c1")
     net.claimant("c1").try_from = 1
@@ -54,7 +54,7 @@ def test_a_try_over_n_nodes_takes_3n_frames_and_2_delays(count: int, wait: bool)
     assert net.frames == 3 * count + count
 
 
-def test_a_claim_tries_first_from_four_nodes_on():
+def test_a_claim_tries_first_from_four_nodes_on() -> None:
     for count, delays in ((3, 4), (4, 2)):
         nodes = [f"n{place}" for place in range(count)]
         net = Net({node: {"a": 1} for node in nodes}, "c1")

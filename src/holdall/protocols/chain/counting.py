@@ -23,6 +23,8 @@ class Counts:
         self._rows = rows
         self._capacity = capacity
         self._use: dict[str, int] = {}
+        self._active: dict[str, set[ClaimId]] = {}
+        """Per pool the active rows that use it."""
         self._lines: dict[str, list[Age]] = {}
         """Per pool the waiting rows that want it, oldest first. Parked rows stand in lines of limit pools only."""
         self._spent: dict[str, list[Age]] = {}
@@ -37,11 +39,21 @@ class Counts:
         twin._rows = rows
         twin._capacity = capacity
         twin._use = self._use.copy()
+        twin._active = {pool: claims.copy() for pool, claims in self._active.items()}
         twin._lines = {pool: line.copy() for pool, line in self._lines.items()}
         twin._spent = {pool: line.copy() for pool, line in self._spent.items()} if self._spent else {}
         twin.parked = self.parked.copy()
         twin._movable = {pool: claims.copy() for pool, claims in self._movable.items()}
         return twin
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both count the same."""
+        return isinstance(other, Counts) and (
+            (self._use, self._lines, self._spent, self.parked, self._movable)
+            == (other._use, other._lines, other._spent, other.parked, other._movable)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     # Sums
 
@@ -151,9 +163,10 @@ class Counts:
         place = bisect_left(spent, age)
         return not place or self.kept(pool, spent[place - 1], free - 1, including=True) < free
 
-    def waiting_at(self, pool: str) -> list[Age]:
-        """The line of a pool, oldest first. To be read only."""
-        return self._lines.get(pool, [])
+    def in_front(self, pool: str, age: Age) -> list[Age]:
+        """The rows in front of `age` in the line of a pool, oldest first."""
+        line = self._lines.get(pool, [])
+        return line[: bisect_left(line, age)]
 
     def lines(self) -> list[str]:
         """The pools and limit pools that somebody waits for."""
@@ -172,13 +185,33 @@ class Counts:
         lines = [line[: bisect_left(line, age)] for pool in pools if (line := self._lines.get(pool))]
         if len(lines) == 1:
             return len(lines[0])
-        return len(set().union(*lines))
+        return len({age for line in lines for age in line})
+
+    def all_waiting(self, pools: Iterable[str]) -> int:
+        """How many rows want one of the pools, parked ones not counted."""
+        lines = [line for pool in pools if (line := self._lines.get(pool))]
+        if len(lines) == 1:
+            return len(lines[0])
+        return len({age for line in lines for age in line})
+
+    def kept_for_spent(self, pool: str, age: Age, enough: int) -> int:
+        """Units that the rows in front of `age` keep from everybody behind, because they must not be passed any more.
+
+        Exact up to `enough`, else more than it.
+        """
+        spent = self._spent.get(pool)
+        place = bisect_left(spent, age) if spent else 0
+        return self.kept(pool, spent[place - 1], enough, including=True) if spent and place else 0
 
     def movable_at(self, pools: Iterable[str]) -> list[ClaimId]:
         """Active rows that use one of the pools and are not last, in order of their claims."""
         if not self._movable:
             return []
-        return sorted(set().union(*(self._movable.get(pool, ()) for pool in pools)))
+        return sorted({claim for pool in pools for claim in self._movable.get(pool, ())})
+
+    def active_at(self, pools: Iterable[str]) -> list[ClaimId]:
+        """Active rows that use one of the pools, in order of their claims."""
+        return sorted({claim for pool in pools for claim in self._active.get(pool, ())})
 
     # Changes
 
@@ -203,6 +236,7 @@ class Counts:
         """The row is active with `row.vector`."""
         for pool, units in row.vector:
             self._use[pool] = self._use.get(pool, 0) + units
+            self._active.setdefault(pool, set()).add(row.claim)
             if not row.last:
                 self._movable.setdefault(pool, set()).add(row.claim)
 
@@ -214,11 +248,12 @@ class Counts:
                 self._use[pool] = rest
             else:
                 del self._use[pool]
-            movable = self._movable.get(pool)
-            if movable is not None:
-                movable.discard(row.claim)
-                if not movable:
-                    del self._movable[pool]
+            for users in (self._active, self._movable):
+                claims = users.get(pool)
+                if claims is not None:
+                    claims.discard(row.claim)
+                    if not claims:
+                        del users[pool]
 
     def repark(self, pool: str, *, spent: Callable[[Row], bool]) -> list[Row]:
         """Look again at the rows of one limit pool: which are parked? Returns the rows for which that changed."""

@@ -156,9 +156,24 @@ class Settler:
 
     def look_at(self, pools: Collection[str]) -> None:
         """The capacity of these pools (none named: of any) may have changed."""
-        names = list(pools) or self.counts.lines()
+        names = set(pools) or set(self.counts.lines())
+        if self.settings.limits:
+            # "All" of a pool is as many of a limit on it.
+            names.update([line for line in self.counts.lines() if real_pool(line) in names])
         self._touched.update(names)
         self._pressed.update(names)
+
+    def recounted(self) -> Counts:
+        """The counts as the rows alone give them: to check those that are kept."""
+        counts = Counts(self.rows, self.capacity)
+        for row in self.rows.values():
+            if row.active:
+                counts.takes(row)
+            else:
+                counts.waits(row, spent=self.is_spent(row))
+        for pool in filter(is_limit_pool, counts.lines()):
+            counts.repark(pool, spent=self.is_spent)
+        return counts
 
     def save(self, row: Row, out: Effects) -> None:
         out.append(Save(f"{ROW_KEY}{row.claim}", row))
@@ -249,6 +264,9 @@ class Settler:
         self.rows[row.claim] = active
         self.counts.takes(active)
         self._pressed.update([pool for pool, _ in row.most])
+        if vector != row.most:
+            # It was counted in front of others with more than it took: at its other alternatives' pools.
+            self._touch(row.most)
         self.book.set_aside(row.claim, row.attempt, dict(without_limits(vector)), row.terms, out)
         self.save(active, out)
         if active.last:
