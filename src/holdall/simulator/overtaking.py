@@ -37,8 +37,9 @@ class Overtaking:
         self._waiting: set[Attempt] = set()
 
     def restarted(self) -> None:
-        """The node came up again."""
-        self._rows.clear()
+        """The node came up again: a restart may give back the passes since a row was last saved."""
+        for seen in self._rows.values():
+            seen.passed = 0
         self._active.clear()
         self._waiting.clear()
 

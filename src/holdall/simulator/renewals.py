@@ -108,6 +108,7 @@ class Renewals:
         for record in records.values():
             if isinstance(record, Renewed):
                 self._claims[record.claim] = record
+                self._newest = max(self._newest or record.claim, record.claim)
                 if record.granted is not None:
                     self._unconfirmed[record.claim] = frozenset(record.nodes)
         for claim in sorted(self._claims):

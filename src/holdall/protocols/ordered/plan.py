@@ -77,12 +77,12 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
         return bool(asking or self.ending or self.lessening or self.extending)
 
     def touched(self) -> tuple[tuple[int, int], ...]:
-        """(place, attempt) of the locks that this attempt has or may have been given."""
-        if self.phase is Phase.WAITING:
-            if self.paused:
-                return ()
-            reached = next((place for place, units in enumerate(self.got) if units is None), len(self.got))
-            return tuple((place, self.attempt) for place in range(min(reached + 1, len(self.got))))
+        """(place, attempt) of the locks that this attempt may have.
+
+        Of a waiting claim all: how far it has come is not saved, so after a restart nobody knows.
+        """
+        if self.paused:
+            return ()
         return tuple((place, self.attempt) for place, units in enumerate(self.got) if units != ())
 
 
