@@ -178,11 +178,24 @@ def test_a_host_comes_up_with_the_records_of_the_trace_and_without_them_when_it_
     assert any('"value":1}' in text for text in difference.got)
 
 
-def test_a_message_that_is_refused_now_is_a_difference() -> None:
+def test_a_message_that_is_refused_has_no_effects() -> None:
     step = Step(n=2, host="n1", arrivals=count(2000), turn=Turn({}, {}, []))
+    assert replay([step], build, codec=COUNTER) is None
+    step.turn.saves["counter!sum"] = Kept(2000)
     difference = replay([step], build, codec=COUNTER)
     assert difference is not None
     assert difference.got == ("refused: nobody counts that far",)
+
+
+def test_records_from_before_the_trace() -> None:
+    boot = Boot("same", 1, 2)
+    host = build("n1")
+    kept = {"counter!sum": Kept(7)}
+    steps = [Step(kind="recover", n=1, host="n1", boot=boot, turn=host.recover(kept, boot))]
+    steps.append(Step(n=2, host="n1", arrivals=count(1), turn=host.turn(count(1))))
+    assert steps[-1].turn.sends[0][2] == Total(8)
+    assert replay(steps, build, records={"n1": kept}, codec=COUNTER) is None
+    assert replay(steps, build, codec=COUNTER) is not None
 
 
 @pytest.mark.parametrize(

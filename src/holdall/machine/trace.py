@@ -6,7 +6,7 @@ Since machines know neither clock nor chance, freshly built hosts that get the s
 the same effects; `replay` names the first turn where they don't.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -203,25 +203,34 @@ def _header(value: "Header | _LineRaw", codec: Codec) -> Header:
     return value
 
 
-def replay(steps: Iterable[Step], build: Callable[[str], Host], *, codec: Codec = CODEC) -> Difference | None:
+def replay(
+    steps: Iterable[Step],
+    build: Callable[[str], Host],
+    *,
+    records: Mapping[str, Mapping[str, Record]] | None = None,
+    codec: Codec = CODEC,
+) -> Difference | None:
     """Give freshly built hosts the arrivals of a trace; None when every effect is the same.
 
     `build(name)` makes a host that has not been started. A host that recovers is built anew and gets the
-    records that the trace's own turns have saved.
+    records that the trace's own turns have saved, on top of `records` (host -> key -> record) from before the trace.
+    A message that a machine refuses (ProtocolViolation) has no effects.
     """
     hosts: dict[str, Host] = {}
-    records: dict[str, dict[str, Record]] = {}
+    saved: dict[str, dict[str, Record]] = {name: dict(kept) for name, kept in (records or {}).items()}
     for step in steps:
-        kept = records.setdefault(step.host, {})
+        kept = saved.setdefault(step.host, {})
         if step.kind == "crash":
             hosts.pop(step.host, None)
             continue
+        refused = ""
         try:
             got = _again(step, build, hosts, kept)
         except ProtocolViolation as error:
-            return Difference(step.n, step.host, tuple(effects(step.turn, codec)), (f"refused: {error}",))
+            got, refused = Turn({}, {}, []), f"refused: {error}"
         if got != step.turn:
-            return Difference(step.n, step.host, tuple(effects(step.turn, codec)), tuple(effects(got, codec)))
+            now = (refused,) if refused else tuple(effects(got, codec))
+            return Difference(step.n, step.host, tuple(effects(step.turn, codec)), now)
         for key, record in got.saves.items():
             if record is None:
                 kept.pop(key, None)
@@ -240,7 +249,7 @@ def _again(step: Step, build: Callable[[str], Host], hosts: dict[str, Host], kep
         hosts[step.host] = build(step.host)
         return hosts[step.host].start()
     if step.host not in hosts:
-        # A trace may begin after the start (the explorer leaves it out where it has no effect).
+        # A start without effects may be left out of a trace.
         hosts[step.host] = build(step.host)
         hosts[step.host].start()
     return hosts[step.host].turn(step.arrivals)

@@ -192,15 +192,15 @@ class Run:
         if self.setup.strict:
             up = {name: other.host for name, other in self.sites.items() if other.state is not State.DOWN}
             self.judge.property(site.name, self.system.wrong(site.host, up))
-        sends = turn.sends
         strike = site.cut
-        if strike is not None:
-            sends = sends[: self._chance.randint(0, len(sends))]
-        for sender, to, message in sends:
+        leaving = len(turn.sends) if strike is None else self._chance.randint(0, len(turn.sends))
+        for sender, to, message in turn.sends:
             if to.node == site.name:
+                # the client asks again when its host is up, so what it was to be told is never lost
                 self._inside(site, to, message)
-            else:
+            elif leaving > 0:
                 self._send(sender, to, message)
+            leaving -= 1
         if strike is not None:
             site.cut = None
             self._fall(site, strike)
