@@ -59,7 +59,8 @@ class Overtaking:
             taken = {pool for pool, units in row.vector if units}
             wrong += self._passed_by(row.stamp, taken, waiting)
         for row in sorted(fresh, key=lambda row: row.stamp):
-            self._insert(row, waiting)
+            # A turn inserts before it serves: older rows that it served waited when this one came.
+            self._insert(row, waiting | self._waiting)
         self._active, self._waiting = active, waiting
         return wrong
 
