@@ -82,6 +82,15 @@ class Client:
             assert not isinstance(frame, frames.Denied), frame
             self.other.append(frame)
 
+    def wait_renewing(self, kind: type[Answer]) -> Answer:
+        """As `wait`, and renew every third of a second meanwhile."""
+        for _ in range(90):
+            try:
+                return self.wait(kind, within_s=0.3)
+            except TimeoutError:
+                self.send(frames.Beat(n=self.n()))
+        raise TimeoutError(kind)
+
     def claim(self, *specs: str, ttl_ms: int = 20_000, now: bool = False, n: int = 0) -> int:
         """Ask and return the request's number."""
         number = n or self.n()

@@ -93,11 +93,16 @@ def test_a_full_disk_at_the_start_is_refused(node: Lab) -> None:
 @pytest.mark.requires("mountns")
 def test_on_a_disk_that_becomes_full_nothing_is_granted_that_is_not_journalled(node: Lab) -> None:
     node.state.mkdir()
-    node.prefix = _mounted(node, "size=600k")
+    node.prefix = _mounted(node, "size=2m")
     node.start("--new")
     assert node.process is not None
     inside = Path(f"/proc/{node.process.pid}/root{node.state}")
-    client = Client(inside / paths.SOCKET_NAME)
+    with Client(inside / paths.SOCKET_NAME) as client:
+        _lives_through_a_full_disk(node, client, inside)
+    assert node.stop() == 0
+
+
+def _lives_through_a_full_disk(node: Lab, client: Client, inside: Path) -> None:
     held = client.lease("psu:1")
     filler = inside / "filler"
     _fill(filler)
@@ -108,8 +113,6 @@ def test_on_a_disk_that_becomes_full_nothing_is_granted_that_is_not_journalled(n
     until(lambda: "going on" in node.said(), "the node goes on")
     who = {lease.lease for lease in client.listing("who").leases}
     assert held.lease.lease in who
-    client.close()
-    assert node.stop() == 0
 
 
 def test_a_state_folder_of_a_newer_version_is_refused_and_not_changed(node: Lab) -> None:
@@ -217,10 +220,11 @@ def _claim_and_release(client: Client, times: int) -> None:
 
 
 def _fill(file: Path) -> None:
-    with file.open("wb") as sink:
-        try:
-            while True:
-                sink.write(b"\0" * 1024)
-                sink.flush()
-        except OSError:
-            return
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(descriptor, b"\0" * 4096)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)

@@ -141,8 +141,7 @@ class Loop:
         if self._held is not None:
             self._held = None
             self._log.warning("there is space for the journal again; going on")
-        if self._recorder is not None:
-            self._recorder.turned(arrivals, turn, at_ms=boottime_ms())
+        self._record(arrivals, turn)
         self._act(turn)
         self.turns += 1
         self._set_wake()
@@ -204,6 +203,15 @@ class Loop:
         self._ports.turn_done()
         if turn.sends:
             self._failpoint.visit("turn-after-send")
+
+    def _record(self, arrivals: Sequence[Arrival], turn: Turn) -> None:
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.turned(arrivals, turn, at_ms=boottime_ms())
+        except (CodecError, OSError) as error:
+            self._log.warning("the trace ends here", why=str(error))
+            self._recorder = None
 
     def _hold(self, arrivals: Sequence[Arrival], turn: Turn, error: JournalFull) -> None:
         if self._held is None:

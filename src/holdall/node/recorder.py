@@ -15,7 +15,10 @@ from holdall.machine.contract import Boot, Record
 from holdall.machine.host import Arrival, Turn
 from holdall.machine.trace import Header, Step, write_header, write_step
 from holdall.model.errors import BadConfig
+from holdall.node import families
 from holdall.node.configured import Settings
+
+__all__ = ["Recorder", "families", "records_of", "settings_of", "world_of"]
 
 
 class Recorder:
