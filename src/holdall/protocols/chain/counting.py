@@ -23,8 +23,6 @@ class Counts:
         self._rows = rows
         self._capacity = capacity
         self._use: dict[str, int] = {}
-        self._active: dict[str, set[ClaimId]] = {}
-        """Per pool the active rows that use it."""
         self._lines: dict[str, list[Age]] = {}
         """Per pool the waiting rows that want it, oldest first. Parked rows stand in lines of limit pools only."""
         self._spent: dict[str, list[Age]] = {}
@@ -39,7 +37,6 @@ class Counts:
         twin._rows = rows
         twin._capacity = capacity
         twin._use = self._use.copy()
-        twin._active = {pool: claims.copy() for pool, claims in self._active.items()}
         twin._lines = {pool: line.copy() for pool, line in self._lines.items()}
         twin._spent = {pool: line.copy() for pool, line in self._spent.items()} if self._spent else {}
         twin.parked = self.parked.copy()
@@ -209,10 +206,6 @@ class Counts:
             return []
         return sorted({claim for pool in pools for claim in self._movable.get(pool, ())})
 
-    def active_at(self, pools: Iterable[str]) -> list[ClaimId]:
-        """Active rows that use one of the pools, in order of their claims."""
-        return sorted({claim for pool in pools for claim in self._active.get(pool, ())})
-
     # Changes
 
     def waits(self, row: Row, *, spent: bool) -> None:
@@ -236,7 +229,6 @@ class Counts:
         """The row is active with `row.vector`."""
         for pool, units in row.vector:
             self._use[pool] = self._use.get(pool, 0) + units
-            self._active.setdefault(pool, set()).add(row.claim)
             if not row.last:
                 self._movable.setdefault(pool, set()).add(row.claim)
 
@@ -248,12 +240,11 @@ class Counts:
                 self._use[pool] = rest
             else:
                 del self._use[pool]
-            for users in (self._active, self._movable):
-                claims = users.get(pool)
-                if claims is not None:
-                    claims.discard(row.claim)
-                    if not claims:
-                        del users[pool]
+            movable = self._movable.get(pool)
+            if movable is not None:
+                movable.discard(row.claim)
+                if not movable:
+                    del self._movable[pool]
 
     def repark(self, pool: str, *, spent: Callable[[Row], bool]) -> list[Row]:
         """Look again at the rows of one limit pool: which are parked? Returns the rows for which that changed."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
 from holdall.protocols.vocabulary import ClaimId, Stamp, Terms, UnitGrant, Vector, Visit
 
 # Claimant -> manager
@@ -179,3 +180,5 @@ MANAGER = "manager"
 """The part of a node that is its manager."""
 CLAIMANT = "claimant"
 """The part of a node that speaks for its claims."""
+
+CODEC.register("chain", ChainMessage)
