@@ -19,8 +19,11 @@ REPEAT_MS = 1000
 REPEAT_MOST_MS = 10_000
 
 
-def build_host(settings: Settings, *, epoch: int, incarnation: int) -> Host:
-    """The machines of one node, neither started nor recovered."""
+def build_host(settings: Settings, *, epoch: int, incarnation: int, pid: int = 0, uid: int = -1) -> Host:
+    """The machines of one node, neither started nor recovered.
+
+    `pid` and `uid` are those of the process that serves; this one's when they are left out.
+    """
     defaults = settings.defaults
     manager = PoolSide(
         settings.name,
@@ -37,22 +40,26 @@ def build_host(settings: Settings, *, epoch: int, incarnation: int) -> Host:
         repeat_ms=REPEAT_MS,
         repeat_most_ms=REPEAT_MOST_MS,
     )
-    agent = Agent(_agent_settings(settings), manager, incarnation=incarnation)
+    agent = Agent(
+        _agent_settings(settings, pid or os.getpid(), os.geteuid() if uid < 0 else uid),
+        manager,
+        incarnation=incarnation,
+    )
     return Host(settings.name, {AGENT: agent, CLAIMANT: claimant, MANAGER: manager})
 
 
-def _agent_settings(settings: Settings) -> AgentSettings:
+def _agent_settings(settings: Settings, pid: int, uid: int) -> AgentSettings:
     defaults = settings.defaults
     return AgentSettings(
         node=settings.name,
-        uid=os.geteuid(),
+        uid=uid,
         ttl_ms=defaults.ttl_ms,
         ttl_max_ms=defaults.ttl_max_ms,
         wait_ms=defaults.wait_ms,
         margin_ms=defaults.margin_ms,
         rho_ppm=RHO_PPM,
         version=version(),
-        pid=os.getpid(),
+        pid=pid,
         config=settings.source,
         state_folder=str(settings.state),
     )
@@ -69,7 +76,13 @@ class _Seeded(Host):
 
 def host_of_world(world: Mapping[str, Any]) -> Host:
     """The host of a node's trace, from its header. Raises CodecError or msgspec.ValidationError."""
-    built = build_host(settings_of(world), epoch=world["epoch"], incarnation=world["incarnation"])
+    built = build_host(
+        settings_of(world),
+        epoch=world["epoch"],
+        incarnation=world["incarnation"],
+        pid=world["pid"],
+        uid=world["uid"],
+    )
     host = _Seeded(built.node, built.parts)
     host.seed = records_of(world)
     return host

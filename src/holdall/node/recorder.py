@@ -76,6 +76,8 @@ def world_of(settings: Settings, records: Mapping[str, Record], boot: Boot) -> d
         "records": kept,
         "epoch": boot.epoch,
         "incarnation": boot.incarnation,
+        "pid": os.getpid(),
+        "uid": os.geteuid(),
     }
     built: dict[str, Any] = msgspec.to_builtins(plain, enc_hook=str)
     return built

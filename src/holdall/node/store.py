@@ -29,6 +29,9 @@ _BOOT = "boot"
 _MARK_NAME = "holdall.turn"
 """Number of the last committed turn, beside the journal: shows when the journal has lost turns that were answered."""
 
+_CHECKPOINT_PAGES = 4000
+"""16 MiB."""
+
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE record (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -230,6 +233,8 @@ def _connect(path: Path, level: str) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode=WAL").fetchone()
         db.execute(f"PRAGMA synchronous={level}")
         db.execute("PRAGMA temp_store=MEMORY")
+        # Each checkpoint waits for the disk; the same pages are written over and over, so rarer ones are cheaper.
+        db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     except (sqlite3.Error, OSError) as error:
         raise BadConfig(_open_text(path.parent, error)) from None
     return db
