@@ -116,6 +116,7 @@ class Run:
         self.sites: dict[str, Site] = {}
         self._owners = frozenset(self.system.nodes())
         self._clocked = self.system.clocked
+        self._jitter = setup.jitter
         self._faulty = setup.faults.any()
 
     def run(self) -> Report:
@@ -270,7 +271,7 @@ class Run:
         site = self.sites.get(to.node)
         for _ in range(copies if site is not None else 0):
             # 0.5 + Exp(0.5) mean delays, drawn anew for each message: so messages overtake each other
-            delay = DELAY_MS * (0.5 - 0.5 * log(1.0 - self._net.random()))
+            delay = DELAY_MS * (0.5 - 0.5 * log(1.0 - self._net.random())) if self._jitter else DELAY_MS
             self._push(self.now + delay, MESSAGE, site, to.part, Received(sender, message))
 
     def _deliver(self, site: Site, part: str, event: Received) -> None:

@@ -25,6 +25,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     ttl: float = 60.0
     """Life of a lease without renewal."""
 
+    jitter: bool = True
+    """False: every message takes exactly one mean delay, so that delays can be counted."""
     strict: bool = False
     """Check every property of the protocol after every turn, not only capacity and what clients believe."""
 

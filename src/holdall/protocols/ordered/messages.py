@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
 from holdall.model.names import POOLS_MAX
 from holdall.protocols.vocabulary import ClaimId, Terms, UnitGrant
 
@@ -152,3 +153,7 @@ class BuriedRecord(msgspec.Struct, frozen=True, tag="buried"):
 def party(attempt: int, place: int) -> int:
     """The attempt under which the lease book keeps a lock: locks of one claim on one node are leases of their own."""
     return attempt * POOLS_MAX + place
+
+
+CODEC.register("ordered", OrderedMessage)
+CODEC.register("ordered lock", LockRecord | BuriedRecord)

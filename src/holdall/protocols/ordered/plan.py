@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
 from holdall.protocols.vocabulary import Acquire, ClaimId, Terms, UnitGrant, Vector, Visit
 
 Units: TypeAlias = tuple[UnitGrant, ...]
@@ -179,3 +180,6 @@ def lessened(
             less = (*(one for one in record.lessening if one.place != place), Less(place, len(kept), kept))
             record = msgspec.structs.replace(with_units(record, place, kept), lessening=less)
     return record
+
+
+CODEC.register("ordered claim", ClaimRecord)

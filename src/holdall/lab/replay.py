@@ -1,0 +1,109 @@
+"""`holdall lab replay`: run a trace again on the machines as they are now.
+
+Exit status: 0 every turn is the same, 1 a turn differs, 64 a file that is no trace or can't be built again.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from holdall.machine.codec import CodecError
+from holdall.machine.host import Host
+from holdall.machine.trace import BadTrace, Header, Trace, read
+from holdall.machine.trace import replay as run_again
+from holdall.simulator.setup import from_plain
+from holdall.simulator.systems import system
+
+SAME, DIFFERS, USAGE = 0, 1, 64
+JSON_VERSION = 1
+
+Build = Callable[[str], Host]
+
+
+class _Report(msgspec.Struct):
+    v: int
+    trace: str
+    driver: str
+    turns: int
+    same: bool
+    turn: int | None
+    host: str | None
+    expected: tuple[str, ...]
+    got: tuple[str, ...]
+
+
+def run_replay(trace: Path, *, as_json: bool = False) -> int:
+    """Replay and tell; the exit status."""
+    try:
+        found = load(trace)
+        difference = run_again(found.steps, builder(found.header))
+    except (BadTrace, CodecError) as error:
+        print(f"error: {trace}: {error}", file=sys.stderr)
+        return USAGE
+    if as_json:
+        report = _Report(
+            JSON_VERSION,
+            str(trace),
+            found.header.driver,
+            len(found.steps),
+            difference is None,
+            None if difference is None else difference.n,
+            None if difference is None else difference.host,
+            () if difference is None else difference.expected,
+            () if difference is None else difference.got,
+        )
+        print(msgspec.json.encode(report).decode())
+    elif difference is None:
+        note = f" It shows: {found.header.note}." if found.header.note else ""
+        print(f"{len(found.steps)} turns, all as in the trace.{note}")
+    else:
+        print(difference.text())
+    return SAME if difference is None else DIFFERS
+
+
+def load(trace: Path) -> Trace:
+    """Read a trace of any driver. Raises BadTrace."""
+    _know_all_families()
+    try:
+        with trace.open("rb") as file:
+            return read(file)
+    except OSError as error:
+        raise BadTrace(f"can't be read: {error.strerror}") from error
+
+
+def builder(header: Header) -> Build:
+    """What builds the hosts of a trace. Raises BadTrace."""
+    try:
+        match header.driver:
+            case "simulator":
+                return system(from_plain(header.world)).host
+            case "explorer":
+                return _explorer_builder(header)
+            case "node":
+                return _node_builder(header)
+            case _:
+                raise BadTrace(f"no hosts can be built for a trace of {header.driver!r}")
+    except (msgspec.ValidationError, ValueError, KeyError) as error:
+        raise BadTrace(f"its header does not say how to build its hosts: {error}") from error
+
+
+def _explorer_builder(header: Header) -> Build:
+    from holdall.explorer.systems import system_of
+    from holdall.explorer.trace import world_from
+
+    protocol = header.world.get("protocol", "chain")
+    return system_of(str(protocol), world_from(header.world)).build
+
+
+def _node_builder(header: Header) -> Build:
+    from holdall.node.assembly import host_of_world
+
+    return lambda _: host_of_world(header.world)
+
+
+def _know_all_families() -> None:
+    """The packages register their messages when they are imported."""
+    from holdall.explorer import systems as _explorer  # noqa: F401
+    from holdall.node import families as _families  # noqa: F401

@@ -1,0 +1,191 @@
+"""`holdall lab show`: a trace as a sequence diagram in text, one line a message, timer or crash.
+
+Exit status: 0 shown, 64 a file that is no trace.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdall.lab.replay import load
+from holdall.machine.contract import Address, ClockRead, Message, Received
+from holdall.machine.host import Arrival
+from holdall.machine.trace import BadTrace, Header, Step
+
+SHOWN, USAGE = 0, 64
+JSON_VERSION = 1
+COLUMNS_MAX = 9
+"""More hosts than this are not drawn side by side."""
+COLUMN = 15
+LINES_MAX = 5_000
+_SKIPPED = ("claim", "attempt", "terms", "need", "units", "before", "stamp")
+"""Fields that would make a line too long."""
+
+Kind: TypeAlias = Literal["message", "inside", "timer", "lost", "start", "crash", "recover"]
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the diagram."""
+
+    n: int
+    kind: Kind
+    host: str
+    """Where it happens; of a message that never arrives, who sent it."""
+    text: str
+    other: str = ""
+    """The other end of a message."""
+    at_ms: int | None = None
+
+
+class _Report(msgspec.Struct):
+    v: int
+    header: Header
+    hosts: tuple[str, ...]
+    lines: list[Line]
+
+
+def run_show(trace: Path, *, as_json: bool = False) -> int:
+    """Draw a trace on stdout; the exit status."""
+    try:
+        found = load(trace)
+    except BadTrace as error:
+        print(f"error: {trace}: {error}", file=sys.stderr)
+        return USAGE
+    lines = list(lines_of(found.steps))
+    hosts = hosts_of(found.steps)
+    if as_json:
+        print(msgspec.json.encode(_Report(JSON_VERSION, found.header, hosts, lines)).decode())
+        return SHOWN
+    if found.header.note:
+        print(found.header.note, file=sys.stderr)
+    for text in drawn(lines[:LINES_MAX], hosts):
+        print(text)
+    if len(lines) > LINES_MAX:
+        print(f"… {len(lines) - LINES_MAX} further lines; --json has all", file=sys.stderr)
+    return SHOWN
+
+
+def hosts_of(steps: list[Step]) -> tuple[str, ...]:
+    """All hosts that act, those that others write to (the nodes) to the left of those that only ask."""
+    acting = {step.host for step in steps}
+    asked = Counter(to.node for step in steps for _, to, _ in step.turn.sends)
+    asking = Counter(sender.node for step in steps for sender, _, _ in step.turn.sends)
+    return tuple(sorted(acting, key=lambda host: (asked[host] <= asking[host], host)))
+
+
+def lines_of(steps: list[Step]) -> Iterator[Line]:
+    """What happens, in order. A message shows where it arrives; one that never does, where it was sent."""
+    hosts = {step.host for step in steps}
+    coming = Counter(
+        _envelope(arrival.event.sender, Address(step.host, arrival.part), arrival.event.message)
+        for step in steps
+        for arrival in step.arrivals
+        if isinstance(arrival.event, Received)
+    )
+    for step in steps:
+        if step.kind != "turn":
+            text = "" if step.boot is None else _boot(step)
+            yield Line(step.n, step.kind, step.host, text, at_ms=step.at_ms)
+        for arrival in step.arrivals:
+            line = _arrived(step, arrival, coming)
+            if line is not None:
+                yield line
+        for sender, to, message in step.turn.sends:
+            envelope = _envelope(sender, to, message)
+            if to.node == step.host:
+                yield Line(step.n, "inside", step.host, f"→ {to.part}: {_told(message)}", at_ms=step.at_ms)
+            elif to.node in hosts and coming[envelope] <= 0:
+                yield Line(step.n, "lost", step.host, _told(message), to.node, step.at_ms)
+
+
+def drawn(lines: list[Line], hosts: tuple[str, ...]) -> Iterator[str]:
+    """The diagram: a column a host, or plain lines when there are too many hosts."""
+    if len(hosts) > COLUMNS_MAX:
+        for line in lines:
+            yield f"{_head(line)}{_plain(line)}"
+        return
+    place = {host: number for number, host in enumerate(hosts)}
+    yield " " * 14 + "".join(host[: COLUMN - 1].center(COLUMN) for host in hosts).rstrip()
+    for line in lines:
+        yield f"{_head(line)}{_row(line, place)}  {line.text}".rstrip()
+
+
+def _head(line: Line) -> str:
+    at = "" if line.at_ms is None else str(line.at_ms)
+    return f"{line.n:>5} {at:>7} "
+
+
+def _row(line: Line, place: dict[str, int]) -> str:
+    cells = list((" " * (COLUMN // 2) + "│").ljust(COLUMN) * len(place))
+    here = place[line.host] * COLUMN + COLUMN // 2
+    match line.kind:
+        case "message" | "lost" if line.other in place:
+            there = place[line.other] * COLUMN + COLUMN // 2
+            start, end = (there, here) if line.kind == "message" else (here, there)
+            step = 1 if end > start else -1
+            for at in range(start + step, end, step):
+                cells[at] = "─"
+            cells[start] = "├" if step > 0 else "┤"
+            if line.kind == "lost":
+                cells[end - step] = "✗"
+            else:
+                cells[end - step] = "▶" if step > 0 else "◀"
+        case _:
+            marks: dict[Kind, str] = {"timer": "◷", "crash": "✗", "recover": "▲", "start": "▲"}
+            cells[here] = marks.get(line.kind, "●")
+    return "".join(cells)
+
+
+def _plain(line: Line) -> str:
+    match line.kind:
+        case "message":
+            return f"{line.other} → {line.host}: {line.text}"
+        case "lost":
+            return f"{line.host} → {line.other}, never arrives: {line.text}"
+        case "inside":
+            return f"{line.host}: {line.text}"
+        case _:
+            return f"{line.host}: {line.kind} {line.text}".rstrip()
+
+
+def _arrived(step: Step, arrival: Arrival, coming: Counter[object]) -> Line | None:
+    event = arrival.event
+    if not isinstance(event, Received):
+        return Line(step.n, "timer", step.host, f"{arrival.part}: {event.timer}", at_ms=step.at_ms)
+    if isinstance(event.message, ClockRead):
+        return None  # in every turn, and says nothing
+    coming[_envelope(event.sender, Address(step.host, arrival.part), event.message)] -= 1
+    if event.sender.node == step.host:
+        text = f"{arrival.part} ← {event.sender.part}: {_told(event.message)}"
+        return Line(step.n, "inside", step.host, text, at_ms=step.at_ms)
+    return Line(step.n, "message", step.host, _told(event.message), event.sender.node, step.at_ms)
+
+
+def _envelope(sender: Address, to: Address, message: Message) -> object:
+    return (sender, to, type(message).__name__, msgspec.json.encode(message))
+
+
+def _told(message: Message) -> str:
+    """Kind, claim with attempt, and the short fields."""
+    claim = getattr(message, "claim", None)
+    attempt = getattr(message, "attempt", 1)
+    words = [type(message).__name__]
+    if claim is not None:
+        words.append(f"{claim}" if attempt == 1 else f"{claim}#{attempt}")
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name not in _SKIPPED and isinstance(value, int | str) and value not in {"", 0, 1}:
+            words.append(f"{name}={value}"[:40])
+    return " ".join(words)
+
+
+def _boot(step: Step) -> str:
+    boot = step.boot
+    if boot is None:
+        return ""
+    quarantine = f", quarantine {boot.quarantine_ms} ms" if boot.quarantine_ms else ""
+    return f"{boot.kind}, epoch {boot.epoch}{quarantine}"
