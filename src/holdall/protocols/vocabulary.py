@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
+
 
 class ClaimId(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """Names a claim for ever: node that claims, its process start, a counter. Never reused."""
@@ -190,3 +192,5 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 FromClaimant: TypeAlias = (
     Granted | NotNow | Retrying | Exchanged | ExchangeRefused | Extended | ExtendRefused | Gone | Ended
 )
+
+CODEC.register("claims", ToClaimant | FromClaimant)
