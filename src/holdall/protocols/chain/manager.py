@@ -282,7 +282,9 @@ class Manager(Restarting):
             self.dig_up(claim, out)
         else:
             self.bury(claim, message.attempt, out)
-        self.refused.pop(claim, None)
+        if self.refused.get(claim, 0) < message.attempt:
+            # The Done of a refused attempt itself comes at once: its claim still waits to be told.
+            self.refused.pop(claim, None)
         out.append(Send(sender, EndAck(claim, message.attempt)))
         self.settle(out)
 
