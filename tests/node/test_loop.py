@@ -193,7 +193,6 @@ def test_a_failing_machine_ends_the_node_and_nothing_of_the_turn_is_kept_or_told
     store: Store, what: str
 ) -> None:
     async def script(bench: Bench) -> None:
-        asyncio.get_running_loop().set_exception_handler(_expected)
         bench.ask()
         bench.ask(what)
         await until_async(lambda: bench.failures, "the failure is told")
@@ -268,7 +267,3 @@ def test_a_journal_that_cannot_be_written_ends_the_node_at_once(store: Store) ->
     bench = drive(store, script)
     assert "can't be written" in bench.failures[0]
     assert numbers(bench.outside.got) == [0]
-
-
-def _expected(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """The failure is raised again for whoever debugs; here it is meant."""

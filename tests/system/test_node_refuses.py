@@ -228,3 +228,50 @@ def _fill(file: Path) -> None:
         return
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.requires("root", "other-user")
+def test_roots_node_without_a_state_of_its_own_is_the_systems_and_open_to_all(node: Lab) -> None:
+    node.folder.chmod(0o755)
+    node.config.write_text(CONFIG.replace("{ttl_max}", "60s").replace("{durability}", "process"))
+    node.environment["STATE_DIRECTORY"] = str(node.state)
+    node.start("--new")
+    socket_path = node.folder / "run" / paths.SOCKET_NAME
+    assert socket_path.stat().st_mode & 0o777 == 0o666
+    assert node.socket.resolve() == socket_path
+    assert node.state.stat().st_mode & 0o777 == 0o700
+    assert f"socket     {socket_path}" in node.said()
+    with node.client() as client:
+        client.lease("board:1")
+    script = f"import socket; socket.socket(socket.AF_UNIX).connect({str(socket_path)!r})"
+    ended = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/env", "python3", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.requires("strace")
+def test_a_failing_disk_ends_the_node_and_what_it_told_is_there_after_the_next_start(node: Lab) -> None:
+    node.configure(durability="power")
+    node.prefix = ("strace", "-f", "-o", "/dev/null", "-e", "inject=fdatasync,fsync:error=EIO:when=25+")
+    node.start("--new")
+    told: list[frames.Granted] = []
+    with node.client() as client, pytest.raises(OSError):
+        _claim_until_it_ends(client, told)
+    assert node.ended() == 70
+    assert "can't be written" in node.said()
+    assert told
+    node.prefix = ()
+    node.start()
+    with node.client() as client:
+        rows = {row.lease for row in client.listing("log").log if row.kind == "granted"}
+        assert {granted.lease.lease for granted in told} <= rows
+
+
+def _claim_until_it_ends(client: Client, told: list[frames.Granted]) -> None:
+    for _ in range(500):
+        told.append(client.lease("psu:1"))
+        client.release(told[-1].key)

@@ -117,13 +117,12 @@ class Loop:
             self._turn()
         except (JournalBroken, CodecError) as error:
             self._end(str(error))
-        except Exception as error:
-            # A machine with a bug may have changed half of its state: only the journal can be trusted now.
+        # A machine with a bug may have changed half of its state: only the journal can be trusted now.
+        except Exception as error:  # noqa: BLE001
             self._log.error("a turn failed", exc_info=error)
             self._end(
                 f"internal error: {error!r}. Nothing of this turn was journalled or told. Please report it."
             )
-            raise
 
     def _turn(self) -> None:
         if self._held is not None:

@@ -28,8 +28,11 @@ def is_system() -> bool:
 
 
 def system_state() -> Path:
-    """The journal of the system node must outlive a boot, so it does not lie in the run folder."""
-    return Path("/var/lib/holdall")
+    """The journal of the system node must outlive a boot, so it does not lie in the run folder.
+
+    systemd names the folder of a unit with `StateDirectory=` in `STATE_DIRECTORY`.
+    """
+    return Path(os.environ.get("STATE_DIRECTORY") or "/var/lib/holdall")
 
 
 def user_state() -> Path:
