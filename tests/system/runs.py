@@ -23,7 +23,7 @@ def environment(lab: Lab, **more: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def running(lab: Lab, *arguments: str, **more: str) -> "Iterator[subprocess.Popen[str]]":
-    """A `holdall run` in the background; killed if the test leaves it."""
+    """A `holdall run` in the background; killed when the test leaves it, and its guardian waited for."""
     process = subprocess.Popen(
         [*HOLDALL, "run", *arguments],
         env=environment(lab, **more),
@@ -37,8 +37,10 @@ def running(lab: Lab, *arguments: str, **more: str) -> "Iterator[subprocess.Pope
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
+        guardians = _children(process.pid)
         process.kill()
         process.communicate()
+        until(lambda: none_alive(guardians), "the guardian has ended, too")
 
 
 def ran(lab: Lab, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
@@ -59,14 +61,22 @@ def guardian_of(run: "subprocess.Popen[str]") -> int:
     found: list[int] = []
 
     def look() -> bool:
-        children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
         found[:] = [
-            int(pid) for pid in children if b"holdall.guardian" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            pid
+            for pid in _children(run.pid)
+            if b"holdall.guardian" in Path(f"/proc/{pid}/cmdline").read_bytes()
         ]
         return bool(found)
 
     until(look, "the run has a guardian")
     return found[0]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []  # it has ended
 
 
 def numbers_in(*files: Path) -> list[int]:
@@ -92,12 +102,19 @@ def none_alive(pids: list[int]) -> bool:
 
 
 def stubborn(folder: Path, *, ignores: str = "") -> tuple[str, ...]:
-    """A command with a child in its group and a grandchild in a session of its own; each writes its pid."""
-    script = (
-        (f"trap '' {ignores}\n" if ignores else "")
-        + f"cd {folder}; sh -c 'echo $$ > child; exec sleep 1000' & setsid sh -c 'echo $$ > far; exec sleep 1000' & echo $$ > main; while :; do sleep 0.1; done"
-    )
-    return ("sh", "-c", script)
+    """A command with a child in its group and a grandchild in a session of its own; each writes its pid.
+
+    A signal that it ignores is noted in the file `heard`.
+    """
+    lines = [
+        f"cd {folder}",
+        f"trap 'echo {ignores} >> heard' {ignores}" if ignores else ":",
+        "sh -c 'echo $$ > child; exec sleep 1000' &",
+        "setsid sh -c 'echo $$ > far; exec sleep 1000' &",
+        "echo $$ > main",
+        "while :; do sleep 0.1; done",
+    ]
+    return ("sh", "-c", "\n".join(lines))
 
 
 FILES = ("main", "child", "far")

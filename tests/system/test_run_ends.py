@@ -55,7 +55,8 @@ def test_c9_a_command_that_ignores_term_goes_on_holding_until_it_is_killed(node:
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path, ignores="TERM")) as run:
         pids = files(tmp_path)
         run.send_signal(signal.SIGTERM)
-        until(lambda: not alive(pids[1]) or alive(pids[0]), "the signal has been passed on")
+        until((tmp_path / "heard").exists, "the signal has been passed on")
+        assert alive(pids[0])
         assert free_units(node, "psu") == 0
         run.kill()
         until(lambda: free_units(node, "psu") == 2, "the guardian has ended everything and said so")
@@ -117,6 +118,7 @@ def test_c9_a_stopped_node_ends_commands_at_their_deadline(node: Lab, tmp_path: 
             assert none_alive(pids)
             assert run.stderr is not None
             assert "no renewal was confirmed" in run.stderr.read()
+            assert (tmp_path / "heard").exists()  # TERM came first, and was not enough
         finally:
             node.process.send_signal(signal.SIGCONT)
         until(lambda: all_free(node), "the node has ended the lease, too")
