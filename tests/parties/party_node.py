@@ -235,7 +235,7 @@ class Client:
         self._last_number = 0
         node.turn([self._arrival(SessionOpened(uid, self.user, pid=4000, started=77))])
         hello = frames.Hello(v=1, agent=agent or f"{name}@{HOST}", pid=4000, session=session, secret=secret)
-        (answer,) = self.say(hello)
+        answer, *self.told_again = self.say(hello)
         assert isinstance(answer, frames.Welcome), answer
         self.welcome = answer
         self.session, self.secret = answer.session, answer.secret
