@@ -9,6 +9,7 @@ import pytest
 from holdall.checker.records import AnyRecord, Record
 from holdall.checker.verdict import Rule
 from holdall.model import errors
+from holdall.node.configured import Defaults, NodeSettings, PoolSettings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -44,3 +45,23 @@ def test_every_status_of_an_error_is_on_the_page() -> None:
         if isinstance(kind, type) and issubclass(kind, errors.HoldallError)
     ]
     assert {str(kind.exit_status) for kind in kinds} <= listed
+
+
+def keys(heading: str) -> list[str]:
+    """Keys that the page of the configuration lists below a heading."""
+    listed = rows("configuration.md", heading)
+    return sorted(cell.strip("`") for cell, _ in listed)
+
+
+def durations_by_name(fields: tuple[str, ...]) -> set[str]:
+    """Names in the file of a settings' fields: a duration is written with its unit there."""
+    return {field.removesuffix("_ms") for field in fields}
+
+
+def test_the_page_lists_exactly_the_keys_of_the_configuration() -> None:
+    node = durations_by_name(NodeSettings.__struct_fields__) - {
+        "system"
+    }  # where a node runs, not what is written
+    assert keys("## The node") == sorted(node)
+    assert keys("## Defaults of its leases") == sorted(durations_by_name(Defaults.__struct_fields__))
+    assert keys("## Pools") == sorted(durations_by_name(PoolSettings.__struct_fields__) | {"count"})
