@@ -7,6 +7,7 @@ import msgspec
 
 from holdall.model import frames
 from holdall.model.errors import BadSpec, NotHolder
+from holdall.model.names import pool_name
 from holdall.parties.explaining import Explaining
 from holdall.parties.messages import Asked
 from holdall.parties.state import Claim, Session, State, secret_hash
@@ -116,7 +117,7 @@ class Answers:
         return sorted(waiting, key=lambda claim: order.get(claim.record.claim, last))
 
     def _pool_ids(self, name: str) -> list[str]:
-        return [facts.pool for facts in self._state.pools.facts() if name in {"", facts.name, facts.pool}]
+        return [pool for pool in self._state.pools.pools() if name in {"", pool, pool_name(pool)}]
 
     def _pool_rows(self, pool: str) -> list[frames.PoolRow]:
         """One row, or several with the same numbers when the units fill more than one frame."""

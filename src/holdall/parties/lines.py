@@ -59,6 +59,10 @@ class PoolSideView:
             for name in sorted(pool for one in wanted for pool in self._named.get(one, ()))
         ]
 
+    def pools(self) -> Sequence[str]:
+        """All pool ids, ascending."""
+        return sorted(self._side.book.service.pools)
+
     def spec(self, pool: str) -> PoolSpec | None:
         """How the pool is configured."""
         known = self._side.book.service.pools.get(pool)

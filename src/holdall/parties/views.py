@@ -74,6 +74,10 @@ class PoolView(Protocol):
         """The pools of these names (None: all) for planning, by pool id."""
         ...
 
+    def pools(self) -> Sequence[str]:
+        """All pool ids, those included that have left the configuration and still have held units."""
+        ...
+
     def spec(self, pool: str) -> PoolSpec | None:
         """How the pool is configured; None: there is none of that id."""
         ...
