@@ -160,7 +160,7 @@ class Space:
         yield from self._acts(state, net, scene)
         if self.timers == "any" or not net:
             yield from self._repairs(state, net, scene)
-        yield from self._quarantines(state, net, scene)
+            yield from self._quarantines(state, net, scene)
         if any(self.scenes[scene].left):
             yield from self._faults(state, net, scene)
 
@@ -218,6 +218,8 @@ class Space:
                 continue
             then = ready.then
             if act.lapse is not None:
+                if act.timed and net and self.timers != "any":
+                    continue
                 lapsed = self._lapsed(state[host], host, ready, act.lapse)
                 if lapsed is None:
                     continue
@@ -247,10 +249,26 @@ class Space:
         for host, table in enumerate(self.tables):
             if host in silent:
                 continue
-            for timer in table.timers[state[host]]:
-                if self.system.timer_kind(table.name, timer) == "repair":
-                    outcome = table.fire(state[host], timer)
-                    yield self._after(state, Move("timer", host, timer=timer), outcome, net, scene)
+            for timer in self._due(state, host):
+                outcome = table.fire(state[host], timer)
+                yield self._after(state, Move("timer", host, timer=timer), outcome, net, scene)
+
+    def _due(self, state: State, host: int) -> list[str]:
+        """Armed timers that may fire when nothing is in flight."""
+        table = self.tables[host]
+        due: list[str] = []
+        for timer in table.timers[state[host]]:
+            kind = self.system.timer_kind(table.name, timer)
+            if kind == "repair" or (kind == "retry" and not self._quarantined(state)):
+                due.append(timer)
+        return due
+
+    def _quarantined(self, state: State) -> bool:
+        return any(
+            self.system.timer_kind(self.names[host], timer) == "quarantine"
+            for host in range(self.nodes)
+            for timer in self.tables[host].timers[state[host]]
+        )
 
     def _quarantines(self, state: State, net: int, scene: int) -> Iterator[Step]:
         """A quarantine ends when no lease given before it can live, so the world must not end it earlier."""
@@ -325,11 +343,10 @@ class Space:
                 told = self._scene_told(ready.then, outcome.notice) if outcome.notice else ready.then
                 yield outcome, net, told, Move("act", host, ready.event, text=ready.act.text)
         if self.timers == "any" or not net:
-            for timer in table.timers[state[host]]:
-                if self.system.timer_kind(table.name, timer) == "repair":
-                    outcome = table.fire(state[host], timer)
-                    told = self._scene_told(scene, outcome.notice) if outcome.notice else scene
-                    yield outcome, net, told, Move("timer", host, timer=timer)
+            for timer in self._due(state, host):
+                outcome = table.fire(state[host], timer)
+                told = self._scene_told(scene, outcome.notice) if outcome.notice else scene
+                yield outcome, net, told, Move("timer", host, timer=timer)
 
     def _come_up(self, state: State, kind: str, move: Move) -> Iterator[Step]:
         host, net = move.host, state[-2]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdall.explorer.moves import Timers
 from holdall.machine.contract import Address, Forget, Message, Save, Send
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import MANAGER, Allowed, EndAck, Kill, Killed, Promote, ToManager, Tried
@@ -30,6 +31,7 @@ class Mutant(msgspec.Struct, frozen=True):
     found_as: str
     """The property that is violated."""
     faults: tuple[tuple[str, int], ...] = ()
+    timers: Timers | None = None
     quarantine: bool = True
     """False: a node that has lost everything grants at once."""
 
@@ -276,6 +278,7 @@ _ALL = (
         _one,
         "row stays",
         (("wipe", 1), ("duplicate", 1)),
+        timers="any",
     ),
     Mutant(
         "quarantine",

@@ -171,7 +171,7 @@ class HostTable:
         for name, timer in turn.timers.items():
             kind = self._system.timer_kind(self.name, name)
             if isinstance(timer, SetTimer) and (
-                kind == "quarantine" or (kind == "repair" and self._keep_timers)
+                kind == "quarantine" or (kind != "never" and self._keep_timers)
             ):
                 names.add(name)
             else:

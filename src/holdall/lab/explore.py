@@ -80,7 +80,7 @@ def run_explore(asked: Asked) -> int:
     try:
         world, left = _world(asked)
         system = system_of(asked.protocol, world)
-        timers = _timers(asked.timers)
+        timers = _timers(asked)
     except BadWorld as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE
@@ -105,11 +105,13 @@ def _status(result: Result) -> int:
     return CLEAN if result.complete else CUT
 
 
-def _timers(text: str | None) -> Timers | None:
-    match text:
+def _timers(asked: Asked) -> Timers | None:
+    match asked.timers:
+        case None if asked.mutant is not None:
+            return MUTANTS[asked.mutant].timers
         case None | "off" | "quiet" | "any":
-            return text
-        case _:
+            return asked.timers
+        case text:
             raise BadWorld(f"no rule for timers {text!r}; write off, quiet or any")
 
 
@@ -133,7 +135,7 @@ def _world(asked: Asked) -> tuple[World, Budget]:
 def _mutated(asked: Asked) -> tuple[World, Budget]:
     mutant = MUTANTS.get(asked.mutant or "")
     if mutant is None:
-        raise BadWorld(f"no mutant {asked.mutant!r}; there are {', '.join(sorted(MUTANTS))}")
+        raise BadWorld(f"no mutant {asked.mutant!r}; see holdall lab explore --mutant list")
     if asked.world is None and not asked.pools:
         world, left = mutant.world(), mutant.budget()
     else:

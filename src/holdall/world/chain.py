@@ -7,21 +7,25 @@ chain specification, section 4: a row at a later node stands on an active row at
 from collections.abc import Hashable
 from typing import cast
 
-import msgspec
-
-from holdall.machine.contract import Address, Boot, Received
+from holdall.leases.book import QUARANTINE_TIMER as BOOK_QUARANTINE_TIMER
+from holdall.leases.messages import PoolSpec
+from holdall.machine.codec import CODEC
+from holdall.machine.contract import Address, Boot, Effect, Event, Received
 from holdall.machine.host import SEPARATOR, Arrival, Host
-from holdall.protocols.chain.alone import QUARANTINE_TIMER, Departed, ManagerAlone
+from holdall.parties.pool_side import PoolSide
+from holdall.protocols.chain.alone import QUARANTINE_TIMER, CapacityIs, Departed, ManagerAlone
+from holdall.protocols.chain.attempts import RETRY_TIMER
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.claims import Ending, family_of, sibling
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import CLAIMANT, MANAGER
 from holdall.protocols.chain.properties import miscounted, siblings_inside
-from holdall.protocols.chain.rows import Limit, Mem, Row, is_limit_pool
+from holdall.protocols.chain.rows import Limit, is_limit_pool
 from holdall.protocols.chain.settling import Settings
 from holdall.protocols.vocabulary import ClaimId, LeaseLost, ToClaimant
+from holdall.world.chain_facts import NodeFacts, overtaken, stands_on, used, waits
 from holdall.world.chain_settled import unsettled
-from holdall.world.clients import Lease, Notice, Overtaken, Waits
+from holdall.world.clients import Lease, Notice
 from holdall.world.plan import World
 from holdall.world.system import TimerKind
 
@@ -30,17 +34,22 @@ REPEAT_MS = 1000
 QUARANTINE_MS = 1000
 INCARNATION = 2
 """Of every process start but the first; which one it is plays no part between machines."""
+_QUARANTINES = {f"{MANAGER}{SEPARATOR}{timer}" for timer in (QUARANTINE_TIMER, BOOK_QUARANTINE_TIMER)}
 
 
-class NodeFacts(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a node knows: everything that properties look at."""
+CODEC.register("world of the chain", CapacityIs | Departed)
 
-    node: str
-    epoch: int
-    rows: tuple[Row, ...]
-    mems: tuple[tuple[ClaimId, Mem], ...]
-    buried: tuple[tuple[ClaimId, int], ...]
-    capacity: tuple[tuple[str, int], ...]
+
+class PoolSideInWorld(PoolSide):
+    """A pool's side with its shipped lease book, whose peers' silence the world plays."""
+
+    def handle(self, event: Event) -> list[Effect]:
+        """As a pool's side, and Departed from the world."""
+        if isinstance(event, Received) and isinstance(event.message, Departed):
+            out: list[Effect] = []
+            self.manager.departed(event.message.claim, out, event.message.reason)
+            return out
+        return super().handle(event)
 
 
 class ChainSystem:
@@ -71,7 +80,6 @@ class ChainSystem:
         """A host that has not been started."""
         if host not in self.world.nodes():
             return Host(host, {CLAIMANT: self._new_claimant(host)})
-        capacities = {pool.pool: pool.units for pool in self.world.pools if pool.node == host}
         settings = Settings(
             passes=self.world.passes,
             passes_per_ahead=self.world.passes_per_ahead,
@@ -81,6 +89,17 @@ class ChainSystem:
             repeat_ms=self._repeat_ms,
             tell_stamp=self.world.tell_stamp,
         )
+        pools = [pool for pool in self.world.pools if pool.node == host]
+        if self.world.book == "leases":
+            specs = [
+                PoolSpec(pool.pool, pool.pool, units=tuple(str(number) for number in range(pool.units)))
+                for pool in pools
+            ]
+            side = PoolSideInWorld(
+                host, specs, settings=settings, fence_step=0, watch_peers=False, make=self._manager
+            )
+            return Host(host, {MANAGER: side})
+        capacities = {pool.pool: pool.units for pool in pools}
         return Host(host, {MANAGER: ManagerAlone(host, capacities, settings=settings, make=self._manager)})
 
     def _new_claimant(self, host: str) -> Claimant:
@@ -95,10 +114,9 @@ class ChainSystem:
 
     def facts(self, host: Host) -> Hashable:
         """NodeFacts, or None for a claimant's host."""
-        machine = host.parts.get(MANAGER)
-        if not isinstance(machine, ManagerAlone):
+        if MANAGER not in host.parts:
             return None
-        manager = machine.manager
+        manager = manager_of(host)
         return NodeFacts(
             host.node,
             manager.epoch,
@@ -136,7 +154,7 @@ class ChainSystem:
         nodes = {fact.node: fact for fact in facts if isinstance(fact, NodeFacts)}
         for here in nodes.values():
             for row in here.rows:
-                if row.index > 0 and not _stands_on(row, nodes):
+                if row.index > 0 and not stands_on(row, nodes):
                     before = row.need[row.index - 1].node
                     return f"invariant: {row.claim} is at {here.node} without an active row at {before}"
         return ""
@@ -149,7 +167,7 @@ class ChainSystem:
         """Who waits for the first time, and who is overtaken, judged by rows alone."""
         if not isinstance(before, NodeFacts) or not isinstance(after, NodeFacts):
             return ()
-        return (*_waits(before, after), *_overtaken(before, after))
+        return (*waits(before, after), *overtaken(before, after))
 
     # Speaking to hosts
 
@@ -158,8 +176,10 @@ class ChainSystem:
         return Arrival(CLAIMANT, Received(Address(host, AGENT), command))
 
     def timer_kind(self, host: str, timer: str) -> TimerKind:
-        """The managers' quarantine; everything else repeats."""
-        if timer == f"{MANAGER}{SEPARATOR}{QUARANTINE_TIMER}":
+        """The managers' quarantine, the pause that a refusal asks for; everything else repeats."""
+        if timer.startswith(f"{CLAIMANT}{SEPARATOR}{RETRY_TIMER}"):
+            return "retry"
+        if timer in _QUARANTINES:
             return "quarantine"
         return "repair"
 
@@ -189,78 +209,11 @@ class ChainSystem:
         return Arrival(MANAGER, Received(Address(lease[0], "world"), Departed(lease[1])))
 
 
-def used(facts: NodeFacts) -> dict[str, int]:
-    """Pool -> units of active rows."""
-    use: dict[str, int] = {}
-    for row in facts.rows:
-        if row.active:
-            for pool, units in row.vector:
-                use[pool] = use.get(pool, 0) + units
-    return use
-
-
-def _stands_on(row: Row, nodes: dict[str, NodeFacts]) -> bool:
-    visit = row.need[row.index - 1]
-    before = nodes[visit.node]
-    if before.epoch != visit.epoch or dict(before.buried).get(row.claim, 0) >= row.attempt:
-        return True  # that node has lost all it had, or the claim is ending
-    return any(
-        other.claim == row.claim and (other.attempt > row.attempt or (other.active and other.n == row.pn))
-        for other in before.rows
-    )
-
-
-def _is_try(row: Row) -> bool:
-    return row.stamp.clock == 0
-
-
-def _waits(before: NodeFacts, after: NodeFacts) -> list[Waits]:
-    known = {(row.claim, row.attempt) for row in before.rows}
-    found: list[Waits] = []
-    for row in after.rows:
-        if row.active or (row.claim, row.attempt) in known:
-            continue
-        pools = {pool for pool, _ in row.most}
-        ahead = sum(
-            1
-            for other in before.rows
-            if not other.active and other.age < row.age and pools & {pool for pool, _ in other.most}
-        )
-        found.append(Waits(after.node, row.claim, row.attempt, ahead))
-    return found
-
-
-def _overtaken(before: NodeFacts, after: NodeFacts) -> list[Overtaken]:
-    active_before = {(row.claim, row.attempt, row.n) for row in before.rows if row.active}
-    waiting = sorted((row for row in after.rows if not row.active), key=lambda row: row.age)
-    capacity, use = dict(after.capacity), used(after)
-    found: list[Overtaken] = []
-    for row in after.rows:
-        if not row.active or (row.claim, row.attempt, row.n) in active_before:
-            continue
-        for place, other in enumerate(waiting):
-            if not _is_try(row) and row.age < other.age:
-                break
-            keep = _kept(waiting[: place + 1])
-            shared = {pool for pool, _ in row.vector} & {pool for pool, _ in other.most}
-            if any(use[pool] + keep[pool] > capacity.get(pool, 0) for pool in shared):
-                found.append(Overtaken(after.node, other.claim, other.attempt))
-    return found
-
-
-def _kept(rows: list[Row]) -> dict[str, int]:
-    keep: dict[str, int] = {}
-    for row in rows:
-        for pool, units in row.most:
-            keep[pool] = keep.get(pool, 0) + units
-    return keep
-
-
 def manager_of(host: Host) -> Manager:
     """The manager of a node's host."""
-    return cast("ManagerAlone", host.parts[MANAGER]).manager
+    return cast("ManagerAlone | PoolSide", host.parts[MANAGER]).manager
 
 
 def in_quarantine(host: Host) -> bool:
     """Whether a node grants nothing for now."""
-    return not cast("ManagerAlone", host.parts[MANAGER]).book.granting
+    return not manager_of(host).book.may_grant()

@@ -115,7 +115,8 @@ class Act(msgspec.Struct, frozen=True):
     """One thing that may happen next outside the machines, as seen by the scene.
 
     `command` goes to the claimant on `host`; `lapse` is the end of that lease by the clock of `host`, which is the
-    claimant's host or the node itself; neither: nothing is delivered. `fault`: it need not happen.
+    claimant's host or the node itself; neither: nothing is delivered. `fault`: it need not happen. `timed`: it takes
+    as long as a lease, so by the rule for timers it comes when nothing is in flight.
     """
 
     text: str
@@ -124,6 +125,7 @@ class Act(msgspec.Struct, frozen=True):
     command: ToClaimant | None = None
     lapse: Lease | None = None
     fault: bool = False
+    timed: bool = False
 
 
 class Clients:
@@ -195,7 +197,7 @@ class Clients:
         for lease in scene.ghosts:
             rest = tuple(other for other in scene.ghosts if other != lease)
             then = msgspec.structs.replace(scene, ghosts=rest)
-            found.append(Act("reaches a deadline", lease[1].node, then, lapse=lease))
+            found.append(Act("reaches a deadline", lease[1].node, then, lapse=lease, timed=True))
         if scene.left[KINDS.index("expiry")]:
             spent = spend(scene.left, "expiry")
             for slot in range(len(scene.clients)):
@@ -343,6 +345,10 @@ class Clients:
 
     def _granted(self, scene: Scene, slot: int, client: Client, units: tuple[UnitGrant, ...]) -> Scene:
         if client.phase is Phase.ASKED:
+            plan = self.world.claims[slot]
+            if not any(_is_whole(units, placement) for placement in (plan.need, *plan.siblings)):
+                text = f"whole grant: claim {slot + 1} was granted {_listed(units)}"
+                return msgspec.structs.replace(scene, wrong=text)
             then = Client(Phase.INSIDE, client.round, 0, _bare(units))
             return self._with(scene, slot, then)
         if client.phase is Phase.INSIDE and client.step == 0 and client.holds != _bare(units):
@@ -412,6 +418,20 @@ def _visits(places: Sequence[Place]) -> tuple[Visit, ...]:
 
 def _bare(units: Iterable[UnitGrant]) -> tuple[UnitGrant, ...]:
     return tuple(sorted(UnitGrant(unit.node, unit.pool, unit.unit, 0) for unit in units))
+
+
+def _is_whole(units: Iterable[UnitGrant], placement: Sequence[Place]) -> bool:
+    """All that the placement wants and no more: at each node one of its alternatives."""
+    given: dict[str, dict[str, int]] = {}
+    for unit in units:
+        pools = given.setdefault(unit.node, {})
+        pools[unit.pool] = pools.get(unit.pool, 0) + 1
+    wanted = {place.node: [dict(vector) for vector in place.alternatives] for place in placement}
+    return given.keys() == wanted.keys() and all(given[node] in wanted[node] for node in given)
+
+
+def _listed(units: Iterable[UnitGrant]) -> str:
+    return ", ".join(f"{unit.pool}@{unit.node}" for unit in units) or "nothing"
 
 
 def _kept(holds: tuple[UnitGrant, ...], keep: dict[str, dict[str, int]]) -> tuple[UnitGrant, ...]:

@@ -7,7 +7,8 @@ crash
 reboot
     A manager's host comes up under another kernel boot: rows that hold units are kept, its queue is not, new epoch.
 wipe
-    A manager's host comes up with nothing kept: new epoch, quarantine until every lease of before has ended.
+    A manager's host comes up with nothing kept: new epoch, quarantine until every lease of before has ended. A
+    deadline is far longer than a message is under way: as timers, it comes when nothing is in flight.
 loss, duplicate
     One message in flight vanishes, or arrives and is still in flight.
 expiry

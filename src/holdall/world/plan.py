@@ -6,6 +6,7 @@ several on one host.
 """
 
 import re
+from typing import Literal
 
 import msgspec
 
@@ -83,6 +84,8 @@ class World(msgspec.Struct, frozen=True):
     """(node, pool, holder, units): how much one holder may have of a pool."""
     tell_stamp: bool = False
     """Claims are told the age that their first node gave them (they keep it when they must come again)."""
+    book: Literal["counting", "leases"] = "counting"
+    """What stands behind a manager: a book that only counts, or the shipped lease book with named units."""
     try_from: int = 4
     """A waiting claim over so many nodes tries all at once first."""
     meter: bool = False

@@ -9,9 +9,10 @@ from holdall.protocols.vocabulary import ClaimId, ToClaimant
 from holdall.world.clients import Lease, Notice
 from holdall.world.plan import World
 
-TimerKind: TypeAlias = Literal["repair", "quarantine", "never"]
-"""repair: repeats what may have been lost. quarantine: fires when no lease of before can live. never: stands for a
-lease's end or another thing that the explorer plays itself."""
+TimerKind: TypeAlias = Literal["repair", "retry", "quarantine", "never"]
+"""repair: repeats what may have been lost. quarantine: fires when no lease of before can live. retry: a pause as long
+as a quarantine, so it is over when no quarantine lasts. never: stands for a lease's end or another thing that the
+explorer plays itself."""
 
 
 class System(Protocol):

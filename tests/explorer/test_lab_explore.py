@@ -1,0 +1,132 @@
+"""`holdall lab explore`: exit status, JSON, traces that replay, texts of refusals."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdall.explorer.systems import system_of
+from holdall.explorer.trace import world_from
+from holdall.lab.explore import Asked, run_explore
+from holdall.machine import trace as traces
+
+
+def json_of(capsys: pytest.CaptureFixture[str], status: int, **asked: Any) -> dict[str, Any]:
+    assert run_explore(Asked(json=True, **asked)) == status
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_clean_world_is_complete_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(capsys, 0, world="x2low")
+    seconds = found.pop("seconds")
+    assert seconds >= 0
+    assert found == {
+        "v": 1,
+        "protocol": "chain",
+        "world": "x2low",
+        "faults": "",
+        "mutant": None,
+        "states": 152,
+        "transitions": 332,
+        "complete": True,
+        "violations": [],
+    }
+
+
+def test_an_own_world_of_pools_and_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    pools, claims = ("gpu@n1=1", "bench@n2=1"), ("gpu@n1:1,bench@n2:1", "bench@n2:1,gpu@n1:1")
+    found = json_of(capsys, 0, pools=pools, claims=claims)
+    assert found["complete"]
+    once = found["states"]
+    assert json_of(capsys, 0, pools=pools, claims=claims, faults="cancel=1")["states"] > once
+
+
+def test_a_world_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('pools = ["a@n1=1"]\nclaims = ["a@n1", "a@n1"]\npasses = 0\n', encoding="utf-8")
+    found = json_of(capsys, 0, world=str(file))
+    assert (found["world"], found["complete"]) == ("mine", True)
+    assert json_of(capsys, 0, world=str(file), repeat=2)["states"] > found["states"]
+
+
+def test_a_search_that_is_cut_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(capsys, 3, world="x3", max_states=100)
+    assert not found["complete"]
+    assert found["states"] >= 100
+    assert found["violations"] == []
+
+
+def test_a_violation_exits_with_1_and_leaves_a_trace_that_replays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "wound.jsonl"
+    found = json_of(capsys, 1, mutant="wound", trace=str(file))
+    (violation,) = found["violations"]
+    assert (violation["property"], violation["steps"], violation["trace"]) == ("deadlock", 6, str(file))
+    trace = traces.read(file.read_bytes().splitlines())
+    assert trace.header.driver == "explorer"
+    assert trace.header.note.startswith("deadlock: ")
+    assert len(trace.steps) == 6
+    mutated = system_of("chain", world_from(trace.header.world))
+    assert traces.replay(trace.steps, mutated.build) is None
+    shipped = system_of("chain", world_from({**trace.header.world, "mutant": ""}))
+    difference = traces.replay(trace.steps, shipped.build)
+    assert difference is not None
+    assert any("kill" in line for line in difference.got)
+
+
+def test_people_read_the_path_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_explore(Asked(mutant="save-allowed")) == 1
+    out = capsys.readouterr().out
+    assert "violated: exclusion in 7 steps: 2 units of a@n0 in use, it has 1" in out
+    assert "n0: crash" in out
+    assert "c2 gets Allowed(c2.1.2, attempt=1) from n0" in out
+
+
+def test_worlds_and_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    worlds = {row["name"]: row for row in json_of(capsys, 0, world="list")["worlds"]}
+    assert worlds["x2"]["pools"] == ["a@n0=1", "b@n0=1", "a@n1=1", "b@n1=1"]
+    assert worlds["x2"]["claims"] == ["c1 n0:a+b -> n1:a+b", "c2 n1:a+b -> n0:a+b"]
+    mutants = {row["name"] for row in json_of(capsys, 0, mutant="list")["mutants"]}
+    assert {"wound", "quarantine", "save-allowed"} <= mutants
+    assert run_explore(Asked(world="list")) == 0
+    assert run_explore(Asked(mutant="list")) == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (Asked(), "--world NAME"),
+        (Asked(world="x9"), "--world list"),
+        (Asked(world="x2", faults="los=1"), "the faults are"),
+        (Asked(world="x2", pools=("a@n1=1",)), "exclude each other"),
+        (Asked(world="x2", protocol="lanes"), "there is chain"),
+        (Asked(world="x2", timers="now"), "off, quiet or any"),
+        (Asked(world="x2", max_states=0), "at least 1"),
+        (Asked(world="x2", passes=-1), "at least 0"),
+        (Asked(mutant="nothing"), "--mutant list"),
+        (Asked(pools=("a@n1=1",), claims=("a@n1:0",)), "1 to 1 can be had"),
+    ],
+)
+def test_bad_input_exits_with_64_and_names_the_next_step(
+    asked: Asked, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_explore(asked) == 64
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert text in captured.err
+
+
+def test_a_bad_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.toml"
+    for text, says in (
+        ("pools = 3", "Expected `array`"),
+        ("x = 1", "unknown key 'x'"),
+        ("=", "can't read world"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        assert run_explore(Asked(world=str(file))) == 64
+        assert says in capsys.readouterr().err
