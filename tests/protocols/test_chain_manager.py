@@ -339,7 +339,7 @@ def test_a_departed_claim_is_buried_and_its_claimant_told() -> None:
     desk = Desk().given(request(OLD), request(MID))
     effects = desk.tell(Departed(OLD))
     assert sends(effects) == [
-        (claimant(OLD), RowGone(OLD, 1, "expired")),
+        (claimant(OLD), RowGone(OLD, 1, "expired", stamp(OLD))),
         (claimant(MID), Allowed(MID, 1, stamp(MID), (0,), (UNIT,))),
     ]
     assert saved(effects)[f"buried/{OLD}"] == Tombstone(1)

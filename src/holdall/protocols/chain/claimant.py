@@ -308,7 +308,7 @@ class Claimant(Attempts):
                 if isinstance(owner, Inside):
                     self._gone(owner, message.reason, out)
             case Trying() | Waiting():
-                self._again_or_not_now(phase, sender.node, None, 0, out)
+                self._again_or_not_now(phase, sender.node, message.stamp, 0, out)
             case _:
                 pass
 

@@ -297,7 +297,8 @@ class Manager(Restarting):
         self.end_older_attempts(claim, attempt + 1, out)
         self.bury(claim, attempt, out)
         if row is not None:
-            out.append(Send(Address(claim.node, CLAIMANT), RowGone(claim, attempt, reason)))
+            stamp = row.stamp if row.stamp.clock else None
+            out.append(Send(Address(claim.node, CLAIMANT), RowGone(claim, attempt, reason, stamp)))
         self.settle(out)
 
     def end_older_attempts(self, claim: ClaimId, attempt: int, out: Effects) -> None:

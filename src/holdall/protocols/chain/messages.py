@@ -170,6 +170,8 @@ class RowGone(msgspec.Struct, frozen=True, tag="row_gone", cache_hash=True):
     claim: ClaimId
     attempt: int
     reason: str
+    stamp: Stamp | None = None
+    """The age that the claim had; None for one that never waited."""
 
 
 ToManager: TypeAlias = Request | Done | Try | ShrinkRow | ExtendRow | Entered | Promote | Kill | Killed
