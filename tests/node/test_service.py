@@ -1,0 +1,70 @@
+"""A node in a thread of this process, over its real socket and journal."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from node.lab import CONFIG, Client, Lab, lab
+
+from holdall.model.errors import BadConfig
+from holdall.node import paths
+from holdall.node.service import ServiceThread
+
+
+def configured(made: Lab, monkeypatch: pytest.MonkeyPatch, text: str = CONFIG) -> Path:
+    monkeypatch.setenv(paths.RUN_ENV, made.environment[paths.RUN_ENV])
+    made.configure(text)
+    return made.config
+
+
+def test_it_serves_until_it_is_stopped_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lab() as made:
+        config = configured(made, monkeypatch)
+        fences: list[int] = []
+        for _ in range(2):
+            node = ServiceThread(config, new=True)
+            path = node.start()
+            with Client(path) as client:
+                granted = client.lease("psu:1")
+                fences.append(granted.lease.units[0].fence)
+                client.release(granted.key)
+            node.stop()
+            node.stop()
+            assert not path.exists()
+        assert fences[0] == 1
+        assert fences[1] > 1
+
+
+def test_what_keeps_it_from_starting_is_raised_where_it_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lab() as made, socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = configured(made, monkeypatch, CONFIG.replace('"off"', f'"{address}"'))
+        node = ServiceThread(config, new=True)
+        with pytest.raises(BadConfig, match="is in use"):
+            node.start()
+        node.stop()
+        assert not made.socket.exists()
+
+
+def test_a_claim_that_asks_for_nonsense_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdall.model import frames
+
+    with lab() as made:
+        node = ServiceThread(configured(made, monkeypatch), new=True)
+        path = node.start()
+        with Client(path) as client:
+            for needs, ttl_ms in (
+                ((), 20_000),
+                ((frames.Need(()),), 20_000),
+                ((frames.Need((frames.Selector(pools=("nowhere",)),)),), 20_000),
+                ((frames.Need((frames.Selector(pools=("board",), count=4),)),), 20_000),
+                ((frames.Need((frames.Selector(pools=("board",)),)),), 0),
+                ((frames.Need((frames.Selector(pools=("board",)),)),), 31_536_000_000),
+                ((frames.Need((frames.Selector(pools=("board",)),)),) * 33, 20_000),
+            ):
+                client.send(frames.Claim(n=client.n(), needs=needs, ttl_ms=ttl_ms))
+                assert isinstance(client.next(), frames.Denied), (needs, ttl_ms)
+            row = client.listing("node").nodes[0]
+            assert (row.leases, row.waiting) == (0, 0)
+            client.lease("board:3", "psu:2")
+        node.stop()
