@@ -263,10 +263,10 @@ class Run:
                 self.stopped_at_ms = time.time_ns() // 1_000_000
                 if reason not in _STOPPED_WITH_LEASE:
                     self.lines.note(f"stopping the command: {text}")
-            case orders.Empty():
+            case orders.Empty(at_ms):
                 if self.stopped_at_ms is not None:
                     self.stopped_at_ms = time.time_ns() // 1_000_000
-                self._empty_stamp = self._recorder.releasing(self._tenure)
+                self._empty_stamp = self._recorder.releasing(self._tenure, at_ms=at_ms)
             case orders.Ended(released=what):
                 self._recorder.released(self._tenure, self._empty_stamp, ok=True if what else None)
             case _:

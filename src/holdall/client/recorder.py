@@ -77,11 +77,11 @@ class Recorder:
         if self.writer is not None and not tenure.view:
             self.writer.lost(tenure.lease.lease)
 
-    def releasing(self, tenure: Tenure) -> int:
-        """Before it is sent. Returns the stamp for `released`."""
+    def releasing(self, tenure: Tenure, *, at_ms: int | None = None) -> int:
+        """Before it is sent; `at_ms` where somebody else stopped using it, and when. Returns the stamp for `released`."""
         if self.writer is None or tenure.view:
             return 0
-        return self.writer.releasing(tenure.lease.lease)
+        return self.writer.releasing(tenure.lease.lease, call=_stamp(at_ms))
 
     def released(self, tenure: Tenure, stamp: int, *, ok: bool | None) -> None:
         if self.writer is not None and stamp:

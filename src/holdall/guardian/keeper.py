@@ -272,7 +272,7 @@ class Keeper:
         if self._empty_ms is None or self._finished:
             return
         if not self._releasing:
-            self._say(orders.Empty())
+            self._say(orders.Empty(self._empty_ms))
             self._write_lease_file("ended")
         if self._over or self.start.view:
             self._say_ended("ended" if self._over else "inherited")

@@ -100,7 +100,12 @@ class Stopping(msgspec.Struct, frozen=True, tag="stopping"):
 
 
 class Empty(msgspec.Struct, frozen=True, tag="empty"):
-    """No process of the command is left; the release is about to be sent."""
+    """No process of the command is left; the release is about to be sent.
+
+    `at_ms`: since when, on CLOCK_BOOTTIME. The wrapper may read this long after, if it was stopped.
+    """
+
+    at_ms: int
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
