@@ -234,6 +234,7 @@ class LeaseBook:
             self._hard_end(timer, out)
         elif timer.startswith(SILENCE_TIMER) and self.silence is not None:
             for claim in self.silence.fired(timer):
+                self.told(UncleanEnd(claim), out)
                 self._over(claim, "expired", out)
         self._tell_changes(out)
 
