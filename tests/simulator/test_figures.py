@@ -46,7 +46,9 @@ def name_of(scenario: tuple[int, int, int, Load]) -> str:
     return f"m={pools} k={k} u{units} {load}"
 
 
-def against_first_fit(scenario: tuple[int, int, int, Load], *, duration: float, seeds: tuple[int, ...]) -> float:
+def against_first_fit(
+    scenario: tuple[int, int, int, Load], *, duration: float, seeds: tuple[int, ...]
+) -> float:
     """Throughput of the chain on one node as a share of the yardstick's; prints both."""
     pools, k, units, load = scenario
     shares: list[float] = []
@@ -118,12 +120,14 @@ def test_pc17_chain_against_ordered_over_many_nodes(nodes: int) -> None:
                 figures(name, nodes=nodes, pools=pools, k=k, units=units, load=load, seed=seed)
                 for name in ("chain", "ordered")
             )
-            name = f"{name_of((pools, k, units, load))} seed {seed}"
-            print(row(f"{name} chain, {nodes} nodes", chain))
-            print(row(f"{name} ordered, {nodes} nodes", ordered))
+            title = f"{name_of((pools, k, units, load))} seed {seed}"
+            print(row(f"{title} chain, {nodes} nodes", chain))
+            print(row(f"{title} ordered, {nodes} nodes", ordered))
             by_load[load].append(chain.throughput / ordered.throughput)
-    for load, ratios in by_load.items():
-        print(f"{nodes} nodes, {load}: {mean(ratios):.3f} times ordered ({min(ratios):.3f} to {max(ratios):.3f})")
+    for crowd, ratios in by_load.items():
+        print(
+            f"{nodes} nodes, {crowd}: {mean(ratios):.3f} times ordered ({min(ratios):.3f} to {max(ratios):.3f})"
+        )
         assert mean(ratios) >= 1.15
 
 

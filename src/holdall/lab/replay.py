@@ -100,6 +100,7 @@ def _explorer_builder(header: Header) -> Build:
 def _node_builder(header: Header) -> Build:
     from holdall.node.assembly import host_of_world
 
+    host_of_world(header.world)  # a header that is none fails here, not in the middle
     return lambda _: host_of_world(header.world)
 
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdall.lab.replay import load
+from holdall.leases.messages import MANAGER
 from holdall.machine.contract import Address, ClockRead, Message, Received
 from holdall.machine.host import Arrival
 from holdall.machine.trace import BadTrace, Header, Step
@@ -70,11 +71,10 @@ def run_show(trace: Path, *, as_json: bool = False) -> int:
 
 
 def hosts_of(steps: list[Step]) -> tuple[str, ...]:
-    """All hosts that act, those that others write to (the nodes) to the left of those that only ask."""
+    """All hosts that act: nodes with a manager to the left, then those that only ask."""
     acting = {step.host for step in steps}
-    asked = Counter(to.node for step in steps for _, to, _ in step.turn.sends)
-    asking = Counter(sender.node for step in steps for sender, _, _ in step.turn.sends)
-    return tuple(sorted(acting, key=lambda host: (asked[host] <= asking[host], host)))
+    managers = {to.node for step in steps for _, to, _ in step.turn.sends if to.part == MANAGER}
+    return tuple(sorted(acting, key=lambda host: (host not in managers, host)))
 
 
 def lines_of(steps: list[Step]) -> Iterator[Line]:

@@ -15,7 +15,16 @@ from typing import Any
 import msgspec
 
 from holdall.leases.records import FENCE_KEY
-from holdall.machine.contract import Address, Boot, ClockRead, Message, Received, Record, SetTimer
+from holdall.machine.contract import (
+    Address,
+    Boot,
+    ClockRead,
+    Message,
+    ProtocolViolation,
+    Received,
+    Record,
+    SetTimer,
+)
 from holdall.machine.host import SEPARATOR, Arrival, Host, Turn
 from holdall.machine.trace import Kind, Step
 from holdall.protocols.vocabulary import ClaimId
@@ -170,7 +179,13 @@ class Run:
         self._carry(site, "start", (), site.host.start())
 
     def _turn(self, site: Site, arrivals: tuple[Arrival, ...]) -> None:
-        self._carry(site, "turn", arrivals, site.host.turn(arrivals))
+        try:
+            turn = site.host.turn(arrivals)
+        except ProtocolViolation as error:
+            # All machines here are correct neighbours, so nothing that they send may be refused.
+            self.judge.property(site.name, [f"refused: {error}"])
+            turn = Turn({}, {}, [])
+        self._carry(site, "turn", arrivals, turn)
 
     def _carry(
         self, site: Site, kind: Kind, arrivals: tuple[Arrival, ...], turn: Turn, boot: Boot | None = None

@@ -9,7 +9,7 @@ DELAY_MS = 1000
 """Milliseconds of virtual time in one mean message delay."""
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run. Times in mean message delays."""
 
     protocol: str = "chain"
