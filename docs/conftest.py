@@ -1,6 +1,5 @@
 """Runs the examples of the documentation: TOML is read by the node's own reader, Python talks to a real node."""
 
-import os
 import re
 import shutil
 import tempfile
@@ -31,15 +30,12 @@ def node_of_the_page() -> Iterator[None]:
     config = folder / "holdall.toml"
     state = f'[node]\nlisten = ""\nstate = "{folder}/state"'
     config.write_text(written.replace("[node]", state, 1), encoding="utf-8")
-    node = ServiceThread(config, new=True)
-    before = os.environ.get("HOLDALL_URL")
-    os.environ["HOLDALL_URL"] = f"unix://{node.start()}"
-    yield
-    node.stop()
-    if before is None:
-        del os.environ["HOLDALL_URL"]
-    else:
-        os.environ["HOLDALL_URL"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOLDALL_RUN_DIR", str(folder / "run"))
+        node = ServiceThread(config, new=True)
+        patch.setenv("HOLDALL_URL", f"unix://{node.start()}")
+        yield
+        node.stop()
     shutil.rmtree(folder)
 
 

@@ -165,7 +165,13 @@ def main() -> int:
     stage = Stage()
     folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="hd-demo-"))
     url = f"unix://{folder}/state/holdall.sock"
-    environment = {**os.environ, "HOLDALL_URL": url, "NO_COLOR": "1", "COLUMNS": "200"}
+    environment = {
+        **os.environ,
+        "HOLDALL_URL": url,
+        "HOLDALL_RUN_DIR": f"{folder}/run",
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }
     environment.pop("HOLDALL_LEASE", None)
     node: subprocess.Popen[str] | None = None
     status = 1

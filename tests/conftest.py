@@ -1,7 +1,9 @@
 """Rules for all tests: what a test needs of the machine is stated and listed; no test leaves a process behind."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +75,18 @@ def processes_of_run(run: str) -> dict[int, str]:
         if command:  # a zombie has none: it is over and only waits for its parent
             found[int(folder.name)] = command
     return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def machine_of_its_own() -> Iterator[None]:
+    """No test sees this machine's nodes, or leaves a node's run mark where a real node would find it."""
+    folder = tempfile.mkdtemp(dir="/tmp", prefix="hd-run-")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HOLDALL_URL", "HOLDALL_LEASE", "HOLDALL_LEASE_FILE"):
+            patch.delenv(name, raising=False)
+        patch.setenv("HOLDALL_RUN_DIR", folder)
+        yield
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)
