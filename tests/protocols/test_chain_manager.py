@@ -432,7 +432,9 @@ def test_in_quarantine_newcomers_are_refused_and_called_when_it_ends() -> None:
     assert sends(desk.tell(request(OLD, epoch=5))) == [(claimant(OLD), Refused(OLD, 1, 5, 9_000, stamp(OLD)))]
     assert sends(desk.tell(try_(MID, epoch=5))) == [(claimant(OLD), Tried(MID, 1, yes=False))]
     assert sends(desk.tell(Done(YOUNG, 1))) == [(claimant(OLD), EndAck(YOUNG, 1))]
-    assert sends(desk.machine.handle(TimerFired("quarantine"))) == [(claimant(OLD), Refused(OLD, 1, 5, 0))]
+    assert sends(desk.machine.handle(TimerFired("quarantine"))) == [
+        (claimant(OLD), Refused(OLD, 1, 5, 0, stamp(OLD)))
+    ]
     assert sends(desk.tell(request(OLD, epoch=5, attempt=2)))[0][1] == Allowed(
         OLD, 2, stamp(OLD), (0,), (UNIT,)
     )

@@ -84,7 +84,7 @@ class Attempts:
             record = records[name]
             if name != BOOT_KEY and isinstance(record, Trying | Waiting | Inside | Ending):
                 self.claims[record.claim] = record
-        for claim in sorted(self.claims):
+        for claim in sorted(self.claims, key=self._age):
             phase = self.claims[claim]
             self.repeat(phase, self.nodes_owing(phase), out)
             self.arm(phase, out)
@@ -93,6 +93,11 @@ class Attempts:
                 if phase.paused:
                     out.append(SetTimer(f"{RETRY_TIMER}{claim}", self.repeat_ms or 0))
         return out
+
+    def _age(self, claim: ClaimId) -> tuple[int, str, ClaimId]:
+        """Older ones ask again first, so that a queue that was lost is the same again."""
+        stamp = getattr(self.claims[claim], "stamp", None)
+        return (stamp.clock, stamp.node, claim) if isinstance(stamp, Stamp) else (0, "", claim)
 
     # Words to the agent, messages to managers
 

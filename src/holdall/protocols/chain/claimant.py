@@ -21,23 +21,18 @@ from holdall.protocols.chain.attempts import (
     PATIENCE_TIMER,
     REPEAT_TIMER,
     RETRY_TIMER,
-    Attempts,
 )
 from holdall.protocols.chain.claims import (
     SIBLINGS_MAX,
-    AnyPhase,
     Ending,
     Inside,
     Plan,
     Trying,
     Waiting,
-    common,
-    dropped_of,
     family_of,
-    kept_of,
     sibling,
-    without,
 )
+from holdall.protocols.chain.holding import Holding
 from holdall.protocols.chain.messages import (
     Allowed,
     EndAck,
@@ -55,12 +50,8 @@ from holdall.protocols.vocabulary import (
     Acquire,
     ClaimId,
     Exchange,
-    Exchanged,
     ExchangeRefused,
     Extend,
-    Extended,
-    ExtendRefused,
-    Gone,
     Granted,
     LeaseLost,
     NotNow,
@@ -75,7 +66,7 @@ _VERBS: tuple[type, ...] = get_args(ToClaimant)
 _ANSWERS: tuple[type, ...] = get_args(ToClaimantOnWire)
 
 
-class Claimant(Attempts):
+class Claimant(Holding):
     """The machine."""
 
     def start(self) -> list[Effect]:
@@ -134,17 +125,15 @@ class Claimant(Attempts):
                 assert_never(message)
 
     def _fired(self, timer: str, out: Effects) -> None:
-        kind, _, name = timer.partition("/")
-        claim = claim_named(name)
-        match f"{kind}/":
-            case x if x == REPEAT_TIMER:
-                self.repeat_fired(claim, out)
-            case x if x == RETRY_TIMER:
-                self.retry_fired(claim, out)
-            case x if x == PATIENCE_TIMER:
-                self.patience_fired(claim, out)
-            case _:
-                raise ProtocolViolation(f"no timer {timer}")
+        kind, mark, name = timer.partition("/")
+        if kind + mark == REPEAT_TIMER:
+            self.repeat_fired(claim_named(name), out)
+        elif kind + mark == RETRY_TIMER:
+            self.retry_fired(claim_named(name), out)
+        elif kind + mark == PATIENCE_TIMER:
+            self.patience_fired(claim_named(name), out)
+        else:
+            raise ProtocolViolation(f"{timer} is no timer of a claimant")
 
     # Verbs
 
@@ -155,71 +144,21 @@ class Claimant(Attempts):
             raise ProtocolViolation(f"{message.claim}: 1 to {SIBLINGS_MAX} placements, each with a node")
         if self.family(message.claim):
             raise ProtocolViolation(f"{message.claim} was started before")
-        wide = [place for place in placements if len(place) > 1]
-        spares = tuple(wide[1:]) if message.wait else ()
+        # Only one placement over several nodes waits at a time; the others are its spares.
+        wide = [number for number, place in enumerate(placements) if len(place) > 1] if message.wait else []
         for number, place in enumerate(placements):
-            # Only one placement over several nodes waits at a time; the others are its spares.
-            if place in spares:
+            if number in wide[1:]:
                 continue
-            plan = Plan(place, message.terms, message.wait, spares=spares if len(place) > 1 else ())
+            spares = tuple(placements[other] for other in wide[1:]) if number in wide else ()
+            plan = Plan(place, message.terms, message.wait, spares=spares)
             self.ask(sibling(message.claim, number), 1, plan, message.stamp, out)
-
-    def release(self, claim: ClaimId, out: Effects) -> None:
-        """End a claim in any phase, with all that belongs to it."""
-        for phase in self.family(claim):
-            self._end_with_companions(phase, out)
-
-    def shrink(self, message: Shrink, out: Effects) -> None:
-        """Give a part back while granted; nothing kept is a release."""
-        phase = self._inside(message.claim)
-        if phase is None:
-            return
-        have = self.units_of(phase)
-        kept = message.units or kept_of(have, message.keep)
-        if not kept:
-            self.release(message.claim, out)
-            return
-        self._keep_only(phase, kept, out)
-
-    def exchange(self, message: Exchange, out: Effects) -> None:
-        """Try the positive part as a companion; the negative one goes when all nodes said yes (5.4)."""
-        phase = self._inside(message.claim)
-        if phase is None or phase.swapping is not None or message.companion in self.claims:
-            self.tell(ExchangeRefused(message.claim), out)
-            return
-        drop = message.drop_units or dropped_of(self.units_of(phase), message.drop)
-        if not message.add:
-            self._give_up_units(message.claim, drop, out)
-            return
-        self.keep(msgspec.structs.replace(phase, swapping=message.companion), out)
-        plan = Plan(message.add, phase.plan.terms, wait=False, companion_of=phase.claim)
-        trying = Trying(message.companion, 1, self.renewed(plan), drop=drop)
-        self.keep(trying, out)
-        self.send_tries(trying, plan.nodes, out)
-
-    def extend(self, claim: ClaimId, for_ms: int, out: Effects) -> None:
-        """A later hard end at every node that still has units of the claim."""
-        phase = self._inside(claim)
-        if phase is None:
-            self.tell(ExtendRefused(claim, for_ms), out)
-            return
-        places = tuple(
-            (part.claim, node)
-            for part in self._parts(phase)
-            for node in part.plan.nodes
-            if any(unit.node == node for unit in part.units)
-        )
-        extending = msgspec.structs.replace(phase, extending=for_ms, unextended=places)
-        self.keep(extending, out)
-        for part, node in places:
-            self.send_extend(extending, part, node, out)
 
     def lease_lost(self, claim: ClaimId, reason: str, out: Effects) -> None:
         """The holder may not go on: a granted claim is over as a whole, a waiting one comes again."""
         for phase in self.family(claim):
             match phase:
                 case Inside():
-                    self._gone(phase, reason, out)
+                    self.gone(phase, reason, out)
                 case Trying() | Waiting():
                     self._again_or_not_now(phase, self.node, None, 0, out)
                 case Ending():
@@ -273,32 +212,6 @@ class Claimant(Attempts):
         else:
             self.arm(phase, out)
 
-    def on_row_extended(self, sender: Address, message: RowExtended, out: Effects) -> None:
-        """One node's answer to a later end."""
-        part = self.current(message.claim, message.attempt)
-        owner = part.plan.companion_of or message.claim if part is not None else message.claim
-        phase = self.claims.get(owner)
-        if not isinstance(phase, Inside) or phase.extending != message.for_ms:
-            return
-        known = family_of(owner)
-        if not message.ok:
-            self.keep(msgspec.structs.replace(phase, extending=None, unextended=()), out)
-            self.tell(ExtendRefused(known, message.for_ms), out)
-            return
-        rest = tuple(place for place in phase.unextended if place != (message.claim, sender.node))
-        if rest == phase.unextended:
-            return
-        if rest:
-            phase = msgspec.structs.replace(phase, unextended=rest)
-            self.claims[owner] = phase
-            self.arm(phase, out)
-            return
-        plan = msgspec.structs.replace(
-            phase.plan, terms=msgspec.structs.replace(phase.plan.terms, for_ms=message.for_ms)
-        )
-        self.keep(msgspec.structs.replace(phase, plan=plan, extending=None, unextended=()), out)
-        self.tell(Extended(known, message.for_ms), out)
-
     def on_row_gone(self, sender: Address, message: RowGone, out: Effects) -> None:
         """A node has ended the claim by itself."""
         phase = self.current(message.claim, message.attempt)
@@ -306,28 +219,13 @@ class Claimant(Attempts):
             case Inside():
                 owner = self.claims.get(phase.plan.companion_of or phase.claim)
                 if isinstance(owner, Inside):
-                    self._gone(owner, message.reason, out)
+                    self.gone(owner, message.reason, out)
             case Trying() | Waiting():
                 self._again_or_not_now(phase, sender.node, message.stamp, 0, out)
             case _:
                 pass
 
     # What follows from verbs and answers
-
-    def units_of(self, phase: Inside) -> tuple[UnitGrant, ...]:
-        """All that the holder has, companions' units included."""
-        return tuple(unit for part in self._parts(phase) for unit in part.units)
-
-    def _inside(self, claim: ClaimId) -> Inside | None:
-        """The granted placement of the agent's claim."""
-        for phase in self.family(claim):
-            if isinstance(phase, Inside):
-                return phase
-        return None
-
-    def _parts(self, phase: Inside) -> list[Inside]:
-        parts = (self.claims.get(companion) for companion in phase.companions)
-        return [phase, *(part for part in parts if isinstance(part, Inside))]
 
     def _enter(
         self,
@@ -344,50 +242,13 @@ class Claimant(Attempts):
             # Other nodes learn it from the next renewal; no rule depends on it.
             self.to_manager(self.node, Entered(phase.claim, phase.attempt), out)
         if isinstance(phase, Trying) and phase.plan.companion_of is not None:
-            self._exchange_done(phase, phase.plan.companion_of, out)
+            self.exchange_done(phase, phase.plan.companion_of, out)
             return
         known = family_of(phase.claim)
         for other in self.family(known):
             if other.claim != phase.claim:
-                self._end_with_companions(other, out)
+                self.end_with_companions(other, out)
         self.tell(Granted(known, phase.attempt, units, stamp), out)
-
-    def _exchange_done(self, companion: Trying, owner: ClaimId, out: Effects) -> None:
-        phase = self.claims.get(owner)
-        if not isinstance(phase, Inside):
-            # The holder has ended meanwhile, and its companion with it: not reached while they end together.
-            self.end(self.claims[companion.claim], out)
-            return
-        joined = msgspec.structs.replace(
-            phase, swapping=None, companions=(*phase.companions, companion.claim)
-        )
-        self.keep(joined, out)
-        self._give_up_units(family_of(owner), companion.drop, out)
-
-    def _give_up_units(self, claim: ClaimId, drop: tuple[UnitGrant, ...], out: Effects) -> None:
-        phase = self._inside(claim)
-        if phase is None:
-            return
-        kept = without(self.units_of(phase), drop)
-        if kept:
-            self._keep_only(phase, kept, out)
-        else:
-            self.release(claim, out)
-        self.tell(Exchanged(claim, kept), out)
-
-    def _keep_only(self, phase: Inside, kept: tuple[UnitGrant, ...], out: Effects) -> None:
-        """Tell the nodes where less is kept. The holder has stopped using the rest."""
-        rest = kept
-        for part in self._parts(phase):
-            mine = common(part.units, rest)
-            rest = without(rest, mine)
-            if mine == part.units:
-                continue
-            less = {unit.node for unit in without(part.units, mine)}
-            smaller = msgspec.structs.replace(part, units=mine, shrunk=tuple(sorted(less | set(part.shrunk))))
-            self.keep(smaller, out)
-            for node in sorted(less):
-                self.send_shrink(smaller, node, out)
 
     def _again_or_not_now(
         self, phase: Trying | Waiting, node: str, stamp: Stamp | None, after_ms: int, out: Effects
@@ -412,14 +273,3 @@ class Claimant(Attempts):
         known = family_of(phase.claim)
         if not any(isinstance(member, Trying | Inside) for member in self.family(known)):
             self.tell(NotNow(known), out)
-
-    def _gone(self, phase: Inside, reason: str, out: Effects) -> None:
-        self.tell(Gone(family_of(phase.claim), reason), out)
-        self._end_with_companions(phase, out)
-
-    def _end_with_companions(self, phase: AnyPhase, out: Effects) -> None:
-        self.end(phase, out)
-        if isinstance(phase, Inside):
-            for companion in (*phase.companions, *((phase.swapping,) if phase.swapping else ())):
-                if companion in self.claims:
-                    self.end(self.claims[companion], out)

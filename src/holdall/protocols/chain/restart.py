@@ -9,7 +9,7 @@ from holdall.machine.contract import Boot, Forget, Record, Save, SetTimer
 from holdall.protocols.chain.rows import Killing, Mem, Row, Tombstone, claim_named
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, ROW_KEY, Settings, Settler
 from holdall.protocols.hooks import Book, Effects
-from holdall.protocols.vocabulary import ClaimId
+from holdall.protocols.vocabulary import ClaimId, Stamp
 
 MEM_KEY = "mem/"
 BURIED_KEY = "buried/"
@@ -25,8 +25,8 @@ class Restarting(Settler):
         """How long a quarantine lasts that was in force when this came up."""
         self.mem: dict[ClaimId, Mem] = {}
         self.buried: dict[ClaimId, int] = {}
-        self.refused: dict[ClaimId, int] = {}
-        """Attempts refused in quarantine and told when it ends: a hint, not a queue."""
+        self.refused: dict[ClaimId, tuple[int, Stamp | None]] = {}
+        """Attempts refused in quarantine, with their ages, to be told when it ends: a hint, not a queue."""
         self.aged: set[ClaimId] = set()
         """Tombstones that have seen a sweep already."""
 
