@@ -46,6 +46,9 @@ def test_a_new_node_that_the_operator_vouches_for_grants_at_once_from_fence_1() 
     assert start.kind == "first"
     assert (start.boot.kind, start.boot.quarantine_ms, start.boot.fence_base) == ("same", 0, 0)
     assert (start.record.incarnation, start.record.epoch) == (1, 1)
+    assert start.is_blank
+    assert not first(is_new=True).is_blank
+    assert not again(start.record, "A").is_blank
 
 
 def test_a_node_without_trace_of_an_earlier_one_grants_at_once_with_fences_above_any_earlier() -> None:

@@ -131,7 +131,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def drive(store: Store, script: Callable[[Bench], Awaitable[None]]) -> Bench:
     async def run() -> Bench:
         bench = Bench(store)
-        bench.loop.recover(BOOT)
+        bench.loop.begin(BOOT)
         await script(bench)
         bench.loop.stop()
         return bench

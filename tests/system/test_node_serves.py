@@ -183,6 +183,9 @@ def test_noise_on_the_socket_leaves_the_node_as_it_was(node: Lab) -> None:
 def test_the_trace_of_a_run_replays_with_the_same_effects(node: Lab) -> None:
     for number in range(2):
         node.start("--new", "--trace", str(node.folder / f"trace-{number}"))
+        with node.client() as client:
+            restarts = [row for row in client.listing("log").log if row.kind == "restarted"]
+            assert len(restarts) == number
         with node.client() as client, node.client(agent="two") as other:
             lease = client.lease("board:3", "psu:1")
             other.claim("board:2")

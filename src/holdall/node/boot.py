@@ -38,6 +38,11 @@ class Start(msgspec.Struct, frozen=True):
     """For the machines, which know three kinds. A first start goes on from an empty journal (`same`) where the
     operator vouches for it, else it is a `lost` one without quarantine."""
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether the machines may start as if there never was anything."""
+        return self.kind == "first" and self.boot.fence_base == 0
+
 
 def kernel_boot_id() -> str:
     """Names the running kernel boot."""

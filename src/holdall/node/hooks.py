@@ -64,17 +64,7 @@ class Hooks:
 async def execute(order: RunHook) -> HookDone:
     """Run one command in a shell and a process group of its own; the group is killed when its time is over."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            fill_in(order),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=environment(order),
-            start_new_session=True,
-            preexec_fn=_end_with_parent,
-        )
+        process = await _begin(order)
     except OSError as error:
         return HookDone(order.run, ok=False, text=f"{order.hook} did not start: {error.strerror or error}")
     try:
@@ -93,6 +83,28 @@ async def execute(order: RunHook) -> HookDone:
         return HookDone(order.run, ok=True, text=f"{order.hook} done{said}")
     how = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
     return HookDone(order.run, ok=False, text=f"{order.hook} {how}{said}")
+
+
+async def _begin(order: RunHook) -> asyncio.subprocess.Process:
+    beginning = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            fill_in(order),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment(order),
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+    )
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        # Cancelled half-way the shell alone would be killed, and what it has started by then would stay.
+        await _kill(await beginning)
+        raise
 
 
 def fill_in(order: RunHook) -> str:

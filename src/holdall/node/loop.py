@@ -85,12 +85,15 @@ class Loop:
         self._is_scheduled = False
         self._wake: asyncio.TimerHandle | None = None
 
-    def recover(self, boot: Boot) -> None:
-        """Start the machines from the journal and carry out what they ask at once. Raises as `Store.commit`."""
-        records = self._store.records()
-        turn = self.host.recover(records, boot)
+    def begin(self, boot: Boot, *, is_first: bool = False) -> None:
+        """Start the machines, from the journal unless this is their first start, and do what they ask at once.
+
+        Raises as `Store.commit`.
+        """
+        records = {} if is_first else self._store.records()
+        turn = self.host.start() if is_first else self.host.recover(records, boot)
         if self._recorder is not None:
-            self._recorder.recovered(boot, records, turn, at_ms=boottime_ms())
+            self._recorder.began(boot, records, turn, at_ms=boottime_ms(), is_first=is_first)
         self._commit(turn)
         self._act(turn)
         self._inbox.extend(self._clock_reads())

@@ -34,7 +34,9 @@ class Recorder:
             raise BadConfig(f"can't write the trace {path}: {error.strerror}. Choose another file.") from None
         self._file = os.fdopen(descriptor, "wb")
 
-    def recovered(self, boot: Boot, records: Mapping[str, Record], turn: Turn, *, at_ms: int) -> None:
+    def began(
+        self, boot: Boot, records: Mapping[str, Record], turn: Turn, *, at_ms: int, is_first: bool
+    ) -> None:
         """The start of the machines, with what the journal had for them: the head of the file."""
         world = world_of(self._settings, records, boot)
         header = Header(
@@ -45,9 +47,10 @@ class Recorder:
             note="a run of a node",
         )
         self._file.write(write_header(header))
-        self._write(
-            Step(kind="recover", n=self._next(), at_ms=at_ms, host=self._settings.name, boot=boot, turn=turn)
-        )
+        step = Step(n=self._next(), at_ms=at_ms, host=self._settings.name, turn=turn)
+        step.kind = "start" if is_first else "recover"
+        step.boot = None if is_first else boot
+        self._write(step)
 
     def turned(self, arrivals: Sequence[Arrival], turn: Turn, *, at_ms: int) -> None:
         """One turn."""

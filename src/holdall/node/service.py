@@ -102,7 +102,7 @@ class Service:
                 recorder=self._recorder,
             )
             self._ports.put = self._loop.put
-            self._loop.recover(start.boot)
+            self._loop.begin(start.boot, is_first=start.is_blank)
         except (JournalFull, JournalBroken) as error:
             raise BadConfig(f"{error} Nothing was granted.") from None
         await self._ports.connections.listen(self._listener)
