@@ -93,11 +93,11 @@ class Party:
     def ask(self, stage: Stage, folder: Path, environment: Mapping[str, str]) -> None:
         """Start `holdall run` and tell its lines as they come."""
         needs = [word for need in self.needs for word in ("--need", need)]
-        command = [*HOLDALL, "run", *needs, "--wait", "40s", "--reason", f"{self.name}: {self.task}"]
+        command = [*HOLDALL, "run", *needs, "--wait", "40s", "--reason", self.task]
         command += ["--history", str(folder / f"{self.name}.jsonl"), "--"]
         command += [sys.executable, "-c", WORK, str(self.works_s)]
         stage.tell(self.name, self.story)
-        stage.tell(self.name, f'$ holdall run {" ".join(needs)} --reason "{self.name}: {self.task}" -- …')
+        stage.tell(self.name, f'$ holdall run {" ".join(needs)} --reason "{self.task}" -- …')
         self.asked_at = stage.now()
         self.process = subprocess.Popen(
             command,
@@ -105,7 +105,7 @@ class Party:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=dict(environment),
+            env={**environment, "HOLDALL_AGENT": self.name},
         )
         for stream in (self.process.stdout, self.process.stderr):
             threading.Thread(target=self._follow, args=(stage, stream), daemon=True).start()
@@ -260,7 +260,7 @@ def waiting(environment: Mapping[str, str]) -> dict[str, str]:
     """Party -> claim id, of all who wait now."""
     answer = json.loads(holdall(environment, "queue", "--json"))
     rows: list[dict[str, Any]] = answer["waiting"]
-    return {str(row["reason"]).partition(":")[0]: str(row["claim"]) for row in rows}
+    return {str(row["holder"]).partition("@")[0]: str(row["claim"]) for row in rows}
 
 
 def look(stage: Stage, environment: Mapping[str, str], *command: str) -> None:
