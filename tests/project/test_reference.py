@@ -12,6 +12,7 @@ from holdall.model import errors
 from holdall.node.configured import Defaults, NodeSettings, PoolSettings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+VARIABLE = re.compile(r"\bHOLDALL_[A-Z_]+")
 
 
 def rows(page: str, heading: str) -> list[tuple[str, str]]:
@@ -65,3 +66,12 @@ def test_the_page_lists_exactly_the_keys_of_the_configuration() -> None:
     assert keys("## The node") == sorted(node)
     assert keys("## Defaults of its leases") == sorted(durations_by_name(Defaults.__struct_fields__))
     assert keys("## Pools") == sorted(durations_by_name(PoolSettings.__struct_fields__) | {"count"})
+
+
+def test_every_variable_of_the_environment_is_on_the_page_and_no_other() -> None:
+    page = (REFERENCE / "configuration.md").read_text(encoding="utf-8").partition("## Environment\n")[2]
+    source = REFERENCE.parents[1] / "src"
+    used = {
+        name for path in source.rglob("*.py") for name in VARIABLE.findall(path.read_text(encoding="utf-8"))
+    }
+    assert set(VARIABLE.findall(page)) == used
