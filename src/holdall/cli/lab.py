@@ -7,7 +7,9 @@ import typer
 
 from holdall.cli.options import Json
 
-app = typer.Typer(no_args_is_help=True, help="The protocols under the glass: explore, simulate, replay, show.")
+app = typer.Typer(
+    no_args_is_help=True, help="The protocols under the glass: explore, simulate, replay, show."
+)
 
 
 @app.command(
@@ -17,23 +19,33 @@ app = typer.Typer(no_args_is_help=True, help="The protocols under the glass: exp
 def explore(
     protocol: Annotated[str, typer.Option(help="chain.")] = "chain",
     world: Annotated[str | None, typer.Option(help="A named world, a TOML file, or `list`.")] = None,
-    pool: Annotated[list[str] | None, typer.Option("--pool", metavar="POOL@NODE=UNITS", help="A pool of an own world.")] = None,
+    pool: Annotated[
+        list[str] | None, typer.Option("--pool", metavar="POOL@NODE=UNITS", help="A pool of an own world.")
+    ] = None,
     claim: Annotated[
-        list[str] | None, typer.Option("--claim", metavar="POOL@NODE:N,…", help="A claim of an own world, in visiting order.")
+        list[str] | None,
+        typer.Option("--claim", metavar="POOL@NODE:N,…", help="A claim of an own world, in visiting order."),
     ] = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Each claim comes so often.")] = None,
     faults: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND=N,…", help="crash, restart, reboot, wipe, loss, duplicate, expiry, cancel, departure: how many."
+            metavar="KIND=N,…",
+            help="crash, restart, reboot, wipe, loss, duplicate, expiry, cancel, departure: how many.",
         ),
     ] = None,
-    passes: Annotated[int | None, typer.Option(min=0, help="Younger claims that may pass a waiting one.")] = None,
-    passes_per_ahead: Annotated[int | None, typer.Option(min=0, help="And so many for each that waits before it.")] = None,
+    passes: Annotated[
+        int | None, typer.Option(min=0, help="Younger claims that may pass a waiting one.")
+    ] = None,
+    passes_per_ahead: Annotated[
+        int | None, typer.Option(min=0, help="And so many for each that waits before it.")
+    ] = None,
     mutant: Annotated[str | None, typer.Option(help="Take one rule away; `list` shows which.")] = None,
     timers: Annotated[str | None, typer.Option(help="Repair timers fire: off, quiet, any.")] = None,
     max_states: Annotated[int | None, typer.Option(min=1, help="Stop there (exit 3).")] = None,
-    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Write the shortest counter-example there.")] = None,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the shortest counter-example there.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Search a small closed world exhaustively: every order of events, with faults. Exit 0 clean, 1 violation, 3 cut."""
@@ -58,8 +70,76 @@ def explore(
     )
 
 
+@app.command(
+    epilog="Examples: holdall lab simulate --load saturated --pools 8 --seed 1 · "
+    "holdall lab simulate --nodes 4 --faults crash=2,loss=0.01 --seeds 20 · holdall lab simulate --protocol ordered --json"
+)
+def simulate(
+    protocol: Annotated[str, typer.Option(help="chain, ordered, or the yardstick central.")] = "chain",
+    pools: Annotated[int, typer.Option(min=1, help="Pools in all, in blocks over the nodes.")] = 8,
+    units: Annotated[int, typer.Option(min=1, help="Units of a pool.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1)] = 1,
+    k: Annotated[int, typer.Option("--k", min=1, help="Pools of a claim.")] = 2,
+    load: Annotated[str, typer.Option(help="low, medium or saturated.")] = "medium",
+    local: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Share of claims that stay on one node.")
+    ] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="One client wants all pools, the others one each.")
+    ] = False,
+    hold: Annotated[float, typer.Option(help="Mean hold, in mean message delays.")] = 5.0,
+    cancel: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of claims given up while waiting.")
+    ] = 0.0,
+    now: Annotated[float, typer.Option(min=0, max=1, help="Share of claims that do not wait.")] = 0.0,
+    faults: Annotated[str, typer.Option(metavar="KIND=N,…", help="e.g. crash=2,restart=1,loss=0.01.")] = "",
+    passes: Annotated[int, typer.Option(min=0)] = 8,
+    passes_per_ahead: Annotated[int, typer.Option(min=0)] = 1,
+    try_from: Annotated[
+        int, typer.Option(min=1, help="Claims over so many nodes try all at once first.")
+    ] = 1000,
+    duration: Annotated[float, typer.Option(help="In mean message delays.")] = 4000.0,
+    seed: Annotated[int, typer.Option()] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="So many runs, with the seeds from --seed on.")] = 1,
+    strict: Annotated[bool, typer.Option("--strict", help="Check every property after every turn.")] = False,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the run, or the first with a violation.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Seeded runs in virtual time with delays and faults, judged all the time; one seed, one run. Exit 1: violation."""
+    from holdall.lab.simulate import Asked, run_simulate
+
+    asked = Asked(
+        protocol=protocol,
+        pools=pools,
+        units=units,
+        nodes=nodes,
+        k=k,
+        load=load,
+        local=local,
+        wide=wide,
+        hold=hold,
+        cancel=cancel,
+        now=now,
+        faults=faults,
+        passes=passes,
+        passes_per_ahead=passes_per_ahead,
+        try_from=try_from,
+        duration=duration,
+        seed=seed,
+        seeds=seeds,
+        strict=strict,
+        trace=trace,
+        json=json,
+    )
+    return run_simulate(asked)
+
+
 @app.command(epilog="Examples: holdall lab replay violation.jsonl · holdall lab replay node.trace")
-def replay(trace: Annotated[Path, typer.Argument(help="A trace of explorer, simulator or node.")], json: Json = False) -> int:
+def replay(
+    trace: Annotated[Path, typer.Argument(help="A trace of explorer, simulator or node.")], json: Json = False
+) -> int:
     """Run a trace again on the machines as they are now; name the first turn that differs."""
     from holdall.lab.replay import run_replay
 
@@ -67,7 +147,9 @@ def replay(trace: Annotated[Path, typer.Argument(help="A trace of explorer, simu
 
 
 @app.command(epilog="Example: holdall lab show violation.jsonl")
-def show(trace: Annotated[Path, typer.Argument(help="A trace of explorer, simulator or node.")], json: Json = False) -> int:
+def show(
+    trace: Annotated[Path, typer.Argument(help="A trace of explorer, simulator or node.")], json: Json = False
+) -> int:
     """Draw a trace as a sequence diagram."""
     from holdall.lab.show import run_show
 
