@@ -44,7 +44,9 @@ async def granted_lease(
     return await asking
 
 
-async def test_a_lease_has_its_units_and_fences_and_is_given_back_at_the_end_of_the_body(node: ScriptedNode):
+async def test_a_lease_has_its_units_and_fences_and_is_given_back_at_the_end_of_the_body(
+    node: ScriptedNode,
+) -> None:
     async with holdall.connect(node.url) as hub:
         assert hub.node == "lab-1"
         lease = await granted_lease(node, hub)
@@ -60,7 +62,7 @@ async def test_a_lease_has_its_units_and_fences_and_is_given_back_at_the_end_of_
     assert node.hears_nothing_more()
 
 
-async def test_the_claim_says_who_what_how_long_and_where(node: ScriptedNode):
+async def test_the_claim_says_who_what_how_long_and_where(node: ScriptedNode) -> None:
     async with holdall.connect(node.url, agent="ci@runner-4") as hub:
         asking = asyncio.ensure_future(
             hub.lease(
@@ -96,7 +98,7 @@ async def test_the_claim_says_who_what_how_long_and_where(node: ScriptedNode):
 )
 async def test_each_refusal_is_an_error_of_its_own_class(
     node: ScriptedNode, code: str, kind: type[holdall.HoldallError]
-):
+) -> None:
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.lease("gpu:1")._acquire())
         claim = await heard(node, frames.Claim)
@@ -106,7 +108,7 @@ async def test_each_refusal_is_an_error_of_its_own_class(
         assert not raised.value.definite
 
 
-async def test_try_lease_gives_none_when_it_is_not_free_now(node: ScriptedNode):
+async def test_try_lease_gives_none_when_it_is_not_free_now(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.try_lease("gpu:1"))
         claim = await heard(node, frames.Claim)
@@ -115,7 +117,7 @@ async def test_try_lease_gives_none_when_it_is_not_free_now(node: ScriptedNode):
         assert await asking is None
 
 
-async def test_renewal_does_not_depend_on_the_loop(node: ScriptedNode):
+async def test_renewal_does_not_depend_on_the_loop(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub, ttl_ms=600)
         before = node.beats
@@ -132,7 +134,7 @@ async def test_renewal_does_not_depend_on_the_loop(node: ScriptedNode):
 # ---------------------------------------------------------------- loss
 
 
-async def test_the_body_is_cancelled_on_loss_and_lease_lost_comes_out(node: ScriptedNode):
+async def test_the_body_is_cancelled_on_loss_and_lease_lost_comes_out(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         with pytest.raises(holdall.LeaseLost, match="lease 7K4M-Q2 lost: taken away"):
@@ -145,7 +147,7 @@ async def test_the_body_is_cancelled_on_loss_and_lease_lost_comes_out(node: Scri
     assert node.hears_nothing_more()
 
 
-async def test_a_revoked_lease_is_confirmed_by_a_release_when_the_body_has_ended(node: ScriptedNode):
+async def test_a_revoked_lease_is_confirmed_by_a_release_when_the_body_has_ended(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         order: list[str] = []
@@ -163,7 +165,7 @@ async def test_a_revoked_lease_is_confirmed_by_a_release_when_the_body_has_ended
         assert order == ["stopped", "released"]
 
 
-async def test_c8_a_deadline_that_passes_cancels_the_body_before_it_goes_on(node: ScriptedNode):
+async def test_c8_a_deadline_that_passes_cancels_the_body_before_it_goes_on(node: ScriptedNode) -> None:
     node.answers_beats = False
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub, ttl_ms=600, valid_for_ms=500)
@@ -179,7 +181,7 @@ async def test_c8_a_deadline_that_passes_cancels_the_body_before_it_goes_on(node
             _ = lease.units
 
 
-async def test_c8_each_use_looks_at_the_clock(node: ScriptedNode):
+async def test_c8_each_use_looks_at_the_clock(node: ScriptedNode) -> None:
     node.answers_beats = False
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub, ttl_ms=600, valid_for_ms=300)
@@ -189,7 +191,7 @@ async def test_c8_each_use_looks_at_the_clock(node: ScriptedNode):
         assert lease.lost.is_set() or lease.loss is not None
 
 
-async def test_with_event_the_body_goes_on_and_hears_of_it(node: ScriptedNode):
+async def test_with_event_the_body_goes_on_and_hears_of_it(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.lease("gpu:1", on_loss="event")._acquire())
         node.grant(await heard(node, frames.Claim))
@@ -200,7 +202,7 @@ async def test_with_event_the_body_goes_on_and_hears_of_it(node: ScriptedNode):
             assert "taken away" in str(lease.loss)
 
 
-async def test_somebody_elses_cancellation_is_not_turned_into_lease_lost(node: ScriptedNode):
+async def test_somebody_elses_cancellation_is_not_turned_into_lease_lost(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
 
@@ -217,7 +219,7 @@ async def test_somebody_elses_cancellation_is_not_turned_into_lease_lost(node: S
         await release
 
 
-async def test_an_error_of_the_body_comes_out_as_it_is(node: ScriptedNode):
+async def test_an_error_of_the_body_comes_out_as_it_is(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         release = asyncio.ensure_future(answer_release(node))
@@ -227,7 +229,7 @@ async def test_an_error_of_the_body_comes_out_as_it_is(node: ScriptedNode):
         await release
 
 
-async def test_leases_that_a_beat_does_not_confirm_are_lost(node: ScriptedNode):
+async def test_leases_that_a_beat_does_not_confirm_are_lost(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub, ttl_ms=600)
         node.valid_for.clear()
@@ -239,7 +241,7 @@ async def test_leases_that_a_beat_does_not_confirm_are_lost(node: ScriptedNode):
 # ---------------------------------------------------------------- cancelled while waiting
 
 
-async def test_c6_a_cancelled_claim_is_cancelled_at_the_node(node: ScriptedNode):
+async def test_c6_a_cancelled_claim_is_cancelled_at_the_node(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.lease("a", "b", "c")._acquire())
         claim = await heard(node, frames.Claim)
@@ -251,7 +253,7 @@ async def test_c6_a_cancelled_claim_is_cancelled_at_the_node(node: ScriptedNode)
         node.say(frames.Released(cancel.n, "", "cancelled"))
 
 
-async def test_c6_a_grant_that_crosses_the_cancellation_is_given_back(node: ScriptedNode):
+async def test_c6_a_grant_that_crosses_the_cancellation_is_given_back(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.lease("a")._acquire())
         claim = await heard(node, frames.Claim)
@@ -264,7 +266,9 @@ async def test_c6_a_grant_that_crosses_the_cancellation_is_given_back(node: Scri
         node.say(frames.Released(cancel.n, "", "already ended"))
 
 
-async def test_c7_cancelled_in_the_turn_in_which_the_grant_arrives_nothing_stays_held(node: ScriptedNode):
+async def test_c7_cancelled_in_the_turn_in_which_the_grant_arrives_nothing_stays_held(
+    node: ScriptedNode,
+) -> None:
     async with holdall.connect(node.url) as hub:
         request = hub.lease("a")
         asking = asyncio.ensure_future(request._acquire())
@@ -281,7 +285,7 @@ async def test_c7_cancelled_in_the_turn_in_which_the_grant_arrives_nothing_stays
         assert (await answer_release(node)).key == granted.key
 
 
-async def test_c7_a_time_limit_ends_the_claim(node: ScriptedNode):
+async def test_c7_a_time_limit_ends_the_claim(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), hub.lease("a"):
@@ -291,7 +295,7 @@ async def test_c7_a_time_limit_ends_the_claim(node: ScriptedNode):
         node.say(frames.Released(cancel.n, "", "cancelled"))
 
 
-async def test_c7_a_task_group_that_fails_ends_the_claims_of_its_tasks(node: ScriptedNode):
+async def test_c7_a_task_group_that_fails_ends_the_claims_of_its_tasks(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
 
         async def claims() -> None:
@@ -311,7 +315,7 @@ async def test_c7_a_task_group_that_fails_ends_the_claims_of_its_tasks(node: Scr
         node.say(frames.Released(cancel.n, "", "cancelled"))
 
 
-async def test_release_goes_out_although_its_caller_is_cancelled(node: ScriptedNode):
+async def test_release_goes_out_although_its_caller_is_cancelled(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         releasing = asyncio.ensure_future(lease.release())
@@ -325,7 +329,7 @@ async def test_release_goes_out_although_its_caller_is_cancelled(node: ScriptedN
 # ---------------------------------------------------------------- nested
 
 
-async def test_c17_a_claim_inside_a_lease_names_it_and_a_view_is_not_released(node: ScriptedNode):
+async def test_c17_a_claim_inside_a_lease_names_it_and_a_view_is_not_released(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         outer = await granted_lease(node, hub)
         async with outer:
@@ -341,7 +345,7 @@ async def test_c17_a_claim_inside_a_lease_names_it_and_a_view_is_not_released(no
         await release
 
 
-async def test_c17_a_view_is_lost_with_its_lease(node: ScriptedNode):
+async def test_c17_a_view_is_lost_with_its_lease(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         outer = await granted_lease(node, hub)
         with pytest.raises(holdall.LeaseLost):
@@ -357,7 +361,7 @@ async def test_c17_a_view_is_lost_with_its_lease(node: ScriptedNode):
                             view.check()
 
 
-async def test_c17_tasks_started_in_the_body_are_in_it_and_code_after_it_is_not(node: ScriptedNode):
+async def test_c17_tasks_started_in_the_body_are_in_it_and_code_after_it_is_not(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         outer = await granted_lease(node, hub)
         async with outer:
@@ -379,7 +383,7 @@ async def test_c17_tasks_started_in_the_body_are_in_it_and_code_after_it_is_not(
 
 async def test_c17_a_child_process_counts_as_the_holder_whose_key_it_inherits(
     node: ScriptedNode, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setenv("HOLDALL_LEASE", "inherited-key")
     async with holdall.connect(node.url) as hub:
         for independent, under in ((False, "inherited-key"), (True, "")):
@@ -394,7 +398,7 @@ async def test_c17_a_child_process_counts_as_the_holder_whose_key_it_inherits(
 # ---------------------------------------------------------------- changing a lease
 
 
-async def test_extend_counts_from_before_its_request(node: ScriptedNode):
+async def test_extend_counts_from_before_its_request(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub, for_left_ms=5_000)
         assert lease.seconds_left <= 5
@@ -409,7 +413,7 @@ async def test_extend_counts_from_before_its_request(node: ScriptedNode):
         await release
 
 
-async def test_exchange_names_units_and_keeps_everything_when_it_is_refused(node: ScriptedNode):
+async def test_exchange_names_units_and_keeps_everything_when_it_is_refused(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         swapping = asyncio.ensure_future(lease.exchange(add="psu:1", drop="gpu"))
@@ -429,7 +433,7 @@ async def test_exchange_names_units_and_keeps_everything_when_it_is_refused(node
 # ---------------------------------------------------------------- a node that goes and comes back
 
 
-async def test_c1_after_a_restart_the_lease_goes_on_in_the_same_session(node: ScriptedNode):
+async def test_c1_after_a_restart_the_lease_goes_on_in_the_same_session(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         node.go_away()
@@ -443,7 +447,9 @@ async def test_c1_after_a_restart_the_lease_goes_on_in_the_same_session(node: Sc
         await release
 
 
-async def test_a_waiting_claim_is_repeated_with_its_number_and_the_rest_of_its_wait(node: ScriptedNode):
+async def test_a_waiting_claim_is_repeated_with_its_number_and_the_rest_of_its_wait(
+    node: ScriptedNode,
+) -> None:
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.lease("gpu:1", wait="10m")._acquire())
         first = await heard(node, frames.Claim)
@@ -460,7 +466,7 @@ async def test_a_waiting_claim_is_repeated_with_its_number_and_the_rest_of_its_w
         await release
 
 
-async def test_a_session_that_is_forgotten_attaches_its_leases_by_key(node: ScriptedNode):
+async def test_a_session_that_is_forgotten_attaches_its_leases_by_key(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         node.resumes = False
@@ -474,7 +480,7 @@ async def test_a_session_that_is_forgotten_attaches_its_leases_by_key(node: Scri
                 await asyncio.sleep(FOREVER)
 
 
-async def test_an_exchange_under_way_in_a_break_has_an_unknown_outcome(node: ScriptedNode):
+async def test_an_exchange_under_way_in_a_break_has_an_unknown_outcome(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         swapping = asyncio.ensure_future(lease.exchange(add="psu:1", drop="gpu"))
@@ -489,7 +495,7 @@ async def test_an_exchange_under_way_in_a_break_has_an_unknown_outcome(node: Scr
         await release
 
 
-async def test_without_a_node_the_error_names_the_next_step(node: ScriptedNode):
+async def test_without_a_node_the_error_names_the_next_step(node: ScriptedNode) -> None:
     node.go_away()
     with pytest.raises(holdall.Unreachable, match="Start one: holdall serve") as raised:
         async with holdall.connect(node.url):
@@ -497,7 +503,7 @@ async def test_without_a_node_the_error_names_the_next_step(node: ScriptedNode):
     assert raised.value.definite
 
 
-async def test_closing_the_hub_gives_back_what_is_still_held(node: ScriptedNode):
+async def test_closing_the_hub_gives_back_what_is_still_held(node: ScriptedNode) -> None:
     hub = await holdall.connect(node.url).open()
     lease = await granted_lease(node, hub)
     release = asyncio.ensure_future(answer_release(node))
@@ -510,7 +516,7 @@ async def test_closing_the_hub_gives_back_what_is_still_held(node: ScriptedNode)
 # ---------------------------------------------------------------- passing on
 
 
-async def test_neither_hub_nor_lease_is_pickled(node: ScriptedNode):
+async def test_neither_hub_nor_lease_is_pickled(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         with pytest.raises(TypeError, match=r"pass lease\.key on"):
@@ -532,7 +538,7 @@ def _use_in_child(hub: holdall.Hub, answers: "multiprocessing.SimpleQueue[str]")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_a_fork_can_not_use_the_hub_and_does_not_hold_its_connection_open(node: ScriptedNode):
+async def test_a_fork_can_not_use_the_hub_and_does_not_hold_its_connection_open(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         context = multiprocessing.get_context("fork")

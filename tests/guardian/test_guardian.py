@@ -25,7 +25,7 @@ def script(*lines: str) -> tuple[str, str, str]:
     return ("/bin/sh", "-c", "\n".join(lines))
 
 
-def test_the_command_starts_only_when_the_lease_is_the_guardians(node: ScriptedNode, tmp_path: Path):
+def test_the_command_starts_only_when_the_lease_is_the_guardians(node: ScriptedNode, tmp_path: Path) -> None:
     with Guarded(node, *script(f"echo ran > {tmp_path}/ran")) as guarded:
         attach = node.hear(frames.Attach)
         assert attach.key == "key-" + guarded.lease.lease
@@ -40,21 +40,23 @@ def test_the_command_starts_only_when_the_lease_is_the_guardians(node: ScriptedN
 @pytest.mark.parametrize(
     ("line", "record"), [("exit 3", frames.ExitRecord(code=3)), ("kill -9 $$", frames.ExitRecord(signal=9))]
 )
-def test_the_exit_record_is_the_commands_own(node: ScriptedNode, line: str, record: frames.ExitRecord):
+def test_the_exit_record_is_the_commands_own(
+    node: ScriptedNode, line: str, record: frames.ExitRecord
+) -> None:
     with Guarded(node, *script(line)) as guarded:
         guarded.started()
         assert guarded.released() == record
         assert guarded.report(orders.Ended).exit == record
 
 
-def test_a_command_that_is_not_there_is_said_so_and_the_lease_is_given_back(node: ScriptedNode):
+def test_a_command_that_is_not_there_is_said_so_and_the_lease_is_given_back(node: ScriptedNode) -> None:
     with Guarded(node, "/no/such/command") as guarded:
         guarded.attach()
         assert guarded.released().code == 127
         assert guarded.report(orders.NotStarted).errno == 2
 
 
-def test_a_script_without_interpreter_line_runs_in_sh(node: ScriptedNode, tmp_path: Path):
+def test_a_script_without_interpreter_line_runs_in_sh(node: ScriptedNode, tmp_path: Path) -> None:
     file = tmp_path / "job"
     file.write_text("exit 7\n")
     file.chmod(0o755)
@@ -63,7 +65,9 @@ def test_a_script_without_interpreter_line_runs_in_sh(node: ScriptedNode, tmp_pa
         assert guarded.released().code == 7
 
 
-def test_a_lease_that_is_gone_before_it_is_taken_over_starts_nothing(node: ScriptedNode, tmp_path: Path):
+def test_a_lease_that_is_gone_before_it_is_taken_over_starts_nothing(
+    node: ScriptedNode, tmp_path: Path
+) -> None:
     with Guarded(node, *script(f"echo ran > {tmp_path}/ran")) as guarded:
         attach = node.hear(frames.Attach)
         node.say(frames.Denied(attach.n, "not-holder", "no such lease"))
@@ -75,7 +79,7 @@ def test_a_lease_that_is_gone_before_it_is_taken_over_starts_nothing(node: Scrip
 
 def test_c2_a_command_that_is_killed_frees_only_after_its_grandchildren_have_ended(
     node: ScriptedNode, tmp_path: Path
-):
+) -> None:
     lines = ("setsid sh -c 'setsid sleep 1000 & echo $! > far; sleep 1000' &", "echo $$ > near; sleep 1000")
     with Guarded(node, *script(f"cd {tmp_path}", *lines)) as guarded:
         pid = guarded.started()
@@ -91,7 +95,7 @@ def test_c2_a_command_that_is_killed_frees_only_after_its_grandchildren_have_end
 
 def test_c9_killing_the_wrapper_stops_the_command_with_all_that_it_started(
     node: ScriptedNode, tmp_path: Path
-):
+) -> None:
     lines = ("trap '' TERM", "setsid sleep 1000 & echo $! > far", "while :; do sleep 1; done")
     with Guarded(node, *script(f"cd {tmp_path}", *lines), grace_ms=200) as guarded:
         pid = guarded.started()
@@ -103,7 +107,7 @@ def test_c9_killing_the_wrapper_stops_the_command_with_all_that_it_started(
         assert not alive(far)
 
 
-def test_c9_a_wrapper_that_does_not_move_is_noticed_and_the_command_stopped(node: ScriptedNode):
+def test_c9_a_wrapper_that_does_not_move_is_noticed_and_the_command_stopped(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000"), ttl_ms=1_000, grace_ms=100) as guarded:
         guarded.started()
         stopping = guarded.report(orders.Stopping)
@@ -111,7 +115,7 @@ def test_c9_a_wrapper_that_does_not_move_is_noticed_and_the_command_stopped(node
         assert guarded.released().signal == signal.SIGTERM
 
 
-def test_pulses_of_the_wrapper_keep_the_command_running(node: ScriptedNode, tmp_path: Path):
+def test_pulses_of_the_wrapper_keep_the_command_running(node: ScriptedNode, tmp_path: Path) -> None:
     file = tmp_path / "end"
     lines = (f"while [ ! -e {file} ]; do sleep 0.05; done",)
     with Guarded(node, *script(*lines), ttl_ms=900, grace_ms=100) as guarded:
@@ -123,7 +127,7 @@ def test_pulses_of_the_wrapper_keep_the_command_running(node: ScriptedNode, tmp_
         assert guarded.released() == frames.ExitRecord(code=0)
 
 
-def test_c9_a_silent_node_stops_the_command_at_its_deadline_and_not_before(node: ScriptedNode):
+def test_c9_a_silent_node_stops_the_command_at_its_deadline_and_not_before(node: ScriptedNode) -> None:
     node.answers_beats = False
     with Guarded(node, *script("trap '' TERM", "while :; do sleep 1; done"), grace_ms=600) as guarded:
         pid = guarded.started(valid_for_ms=1_500)
@@ -136,7 +140,7 @@ def test_c9_a_silent_node_stops_the_command_at_its_deadline_and_not_before(node:
         assert guarded.released().signal == signal.SIGKILL
 
 
-def test_an_unreachable_node_stops_the_command_and_says_since_when(node: ScriptedNode):
+def test_an_unreachable_node_stops_the_command_and_says_since_when(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000"), grace_ms=600) as guarded:
         pid = guarded.started(valid_for_ms=1_500)
         node.go_away()
@@ -147,7 +151,9 @@ def test_an_unreachable_node_stops_the_command_and_says_since_when(node: Scripte
         assert guarded.report(orders.Ended).released == ""
 
 
-def test_c1_a_node_that_comes_back_in_time_finds_the_same_session_and_the_command_goes_on(node: ScriptedNode):
+def test_c1_a_node_that_comes_back_in_time_finds_the_same_session_and_the_command_goes_on(
+    node: ScriptedNode,
+) -> None:
     with Guarded(node, *script("read line; sleep 1000"), ttl_ms=30_000) as guarded:
         pid = guarded.started()
         session = node.hellos[0]
@@ -163,7 +169,7 @@ def test_c1_a_node_that_comes_back_in_time_finds_the_same_session_and_the_comman
         guarded.released()
 
 
-def test_a_node_that_forgot_the_session_is_asked_for_the_lease_by_its_key(node: ScriptedNode):
+def test_a_node_that_forgot_the_session_is_asked_for_the_lease_by_its_key(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000"), ttl_ms=30_000) as guarded:
         guarded.started()
         node.go_away()
@@ -174,7 +180,7 @@ def test_a_node_that_forgot_the_session_is_asked_for_the_lease_by_its_key(node: 
         assert guarded.released().reason == "asked: enough"
 
 
-def test_a_revoked_lease_is_released_after_the_command_has_ended(node: ScriptedNode):
+def test_a_revoked_lease_is_released_after_the_command_has_ended(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000")) as guarded:
         pid = guarded.started()
         node.say(frames.Lost(guarded.lease.lease, "taken away by admin: needed", stop=True))
@@ -184,7 +190,7 @@ def test_a_revoked_lease_is_released_after_the_command_has_ended(node: ScriptedN
         assert record.reason == "revoked: taken away by admin: needed"
 
 
-def test_a_lease_that_is_over_stops_the_command_and_releases_nothing(node: ScriptedNode):
+def test_a_lease_that_is_over_stops_the_command_and_releases_nothing(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000")) as guarded:
         pid = guarded.started()
         node.say(frames.Lost(guarded.lease.lease, "expired"))
@@ -195,14 +201,14 @@ def test_a_lease_that_is_over_stops_the_command_and_releases_nothing(node: Scrip
     assert node.hears_nothing_more()
 
 
-def test_the_hard_end_stops_the_command(node: ScriptedNode):
+def test_the_hard_end_stops_the_command(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000"), grace_ms=300) as guarded:
         guarded.started(for_left_ms=700)
         assert guarded.report(orders.Stopping).reason == "for-over"
         assert guarded.released().signal == signal.SIGTERM
 
 
-def test_c9_when_the_guardian_is_killed_the_kernel_kills_the_command(node: ScriptedNode):
+def test_c9_when_the_guardian_is_killed_the_kernel_kills_the_command(node: ScriptedNode) -> None:
     with Guarded(node, "/bin/sleep", "1000") as guarded:
         pid = guarded.started()
         guarded.process.kill()
@@ -210,7 +216,7 @@ def test_c9_when_the_guardian_is_killed_the_kernel_kills_the_command(node: Scrip
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
-def test_c9_a_guardian_is_deaf_to_signals_that_are_for_the_wrapper(node: ScriptedNode, number: int):
+def test_c9_a_guardian_is_deaf_to_signals_that_are_for_the_wrapper(node: ScriptedNode, number: int) -> None:
     with Guarded(node, *script("sleep 1000")) as guarded:
         pid = guarded.started()
         guarded.process.send_signal(number)
@@ -219,7 +225,7 @@ def test_c9_a_guardian_is_deaf_to_signals_that_are_for_the_wrapper(node: Scripte
         assert not alive(pid)
 
 
-def test_the_command_finds_signals_as_it_would_without_us(node: ScriptedNode, tmp_path: Path):
+def test_the_command_finds_signals_as_it_would_without_us(node: ScriptedNode, tmp_path: Path) -> None:
     with Guarded(
         node,
         *script(
@@ -231,14 +237,14 @@ def test_the_command_finds_signals_as_it_would_without_us(node: ScriptedNode, tm
     assert (tmp_path / "ignored").read_text().split() == ["SigIgn:", "0" * 16, "SigBlk:", "0" * 16]
 
 
-def test_the_command_inherits_no_file_of_ours(node: ScriptedNode, tmp_path: Path):
+def test_the_command_inherits_no_file_of_ours(node: ScriptedNode, tmp_path: Path) -> None:
     with Guarded(node, *script(f"ls /proc/self/fd | wc -l > {tmp_path}/files")) as guarded:
         guarded.started()
         guarded.released()
     assert int((tmp_path / "files").read_text()) <= 4  # 0, 1, 2 and the folder that ls reads
 
 
-def test_the_lease_file_follows_the_lease_and_is_gone_afterwards(node: ScriptedNode, tmp_path: Path):
+def test_the_lease_file_follows_the_lease_and_is_gone_afterwards(node: ScriptedNode, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     copy = tmp_path / "copy"
@@ -255,7 +261,7 @@ def test_the_lease_file_follows_the_lease_and_is_gone_afterwards(node: ScriptedN
     assert not folder.exists()
 
 
-def test_c17_an_inherited_lease_is_viewed_and_neither_attached_nor_released(node: ScriptedNode):
+def test_c17_an_inherited_lease_is_viewed_and_neither_attached_nor_released(node: ScriptedNode) -> None:
     with Guarded(node, *script("exit 4"), view=True) as guarded:
         claim = node.hear(frames.Claim)
         assert (claim.under, claim.now) == ("key-" + guarded.lease.lease, False)
@@ -266,7 +272,7 @@ def test_c17_an_inherited_lease_is_viewed_and_neither_attached_nor_released(node
     assert node.hears_nothing_more()
 
 
-def test_c17_a_view_ends_with_the_lease_that_it_is_a_view_of(node: ScriptedNode):
+def test_c17_a_view_ends_with_the_lease_that_it_is_a_view_of(node: ScriptedNode) -> None:
     with Guarded(node, *script("sleep 1000"), view=True) as guarded:
         node.grant(node.hear(frames.Claim), guarded.lease, view=True)
         pid = guarded.report(orders.Started).pid
@@ -277,7 +283,9 @@ def test_c17_a_view_ends_with_the_lease_that_it_is_a_view_of(node: ScriptedNode)
     assert node.hears_nothing_more()
 
 
-def test_near_its_hard_end_the_lease_is_asked_for_again_so_that_an_extension_is_heard(node: ScriptedNode):
+def test_near_its_hard_end_the_lease_is_asked_for_again_so_that_an_extension_is_heard(
+    node: ScriptedNode,
+) -> None:
     with Guarded(node, *script("sleep 1000"), ttl_ms=6_000, grace_ms=200) as guarded:
         guarded.started(for_left_ms=4_000)
         again = node.hear(frames.Attach)

@@ -7,14 +7,14 @@ def vigil(deadline_ms: int | None = 30_000, hard_end_ms: int | None = None) -> V
     return Vigil(deadline_ms=deadline_ms, hard_end_ms=hard_end_ms, grace_ms=5_000)
 
 
-def test_nothing_is_done_before_one_grace_before_the_deadline():
+def test_nothing_is_done_before_one_grace_before_the_deadline() -> None:
     watch = vigil()
     assert watch.wake_ms() == 25_000
     assert watch.act(24_999) is None
     assert watch.reason is None
 
 
-def test_c9_term_comes_a_grace_before_the_deadline_and_kill_at_it_again_and_again():
+def test_c9_term_comes_a_grace_before_the_deadline_and_kill_at_it_again_and_again() -> None:
     watch = vigil()
     assert [watch.act(now) for now in (25_000, 25_001, 29_999, 30_000, 30_001)] == [
         Act.TERM,
@@ -26,32 +26,32 @@ def test_c9_term_comes_a_grace_before_the_deadline_and_kill_at_it_again_and_agai
     assert watch.reason is Reason.NOT_RENEWED
 
 
-def test_a_confirmed_renewal_moves_both():
+def test_a_confirmed_renewal_moves_both() -> None:
     watch = vigil()
     watch.renew(deadline_ms=40_000, hard_end_ms=None)
     assert watch.act(34_999) is None
     assert watch.act(35_000) is Act.TERM
 
 
-def test_a_renewal_does_not_save_a_command_that_is_being_stopped():
+def test_a_renewal_does_not_save_a_command_that_is_being_stopped() -> None:
     watch = vigil()
     assert watch.act(25_000) is Act.TERM
     watch.renew(deadline_ms=60_000, hard_end_ms=None)
     assert watch.act(30_000) is Act.KILL
 
 
-def test_the_hard_end_counts_when_it_comes_first_and_is_named():
+def test_the_hard_end_counts_when_it_comes_first_and_is_named() -> None:
     watch = vigil(hard_end_ms=20_000)
     assert watch.act(15_000) is Act.TERM
     assert watch.reason is Reason.FOR_OVER
     assert watch.act(20_000) is Act.KILL
 
 
-def test_c8_who_wakes_up_after_the_deadline_kills_at_once():
+def test_c8_who_wakes_up_after_the_deadline_kills_at_once() -> None:
     assert vigil().act(31_000) is Act.KILL
 
 
-def test_a_stop_gets_its_whole_grace_while_the_lease_lasts():
+def test_a_stop_gets_its_whole_grace_while_the_lease_lasts() -> None:
     watch = vigil()
     assert watch.stop(Reason.WRAPPER_GONE, 1_000)
     assert watch.act(1_000) is Act.TERM
@@ -59,30 +59,30 @@ def test_a_stop_gets_its_whole_grace_while_the_lease_lasts():
     assert watch.act(6_000) is Act.KILL
 
 
-def test_a_stop_near_the_deadline_gets_what_is_left():
+def test_a_stop_near_the_deadline_gets_what_is_left() -> None:
     watch = vigil()
     watch.stop(Reason.REVOKED, 28_000)
     assert watch.wake_ms() == 30_000
 
 
-def test_the_first_reason_stays():
+def test_the_first_reason_stays() -> None:
     watch = vigil()
     assert watch.stop(Reason.LEFTOVER, 1_000)
     assert not watch.stop(Reason.WRAPPER_GONE, 2_000)
     assert watch.reason is Reason.LEFTOVER
 
 
-def test_without_a_known_end_nothing_is_ever_due():
+def test_without_a_known_end_nothing_is_ever_due() -> None:
     watch = vigil(deadline_ms=None)
     assert watch.wake_ms() is None
     assert watch.act(10**12) is None
 
 
-def test_only_ends_of_the_lease_itself_count_as_loss():
+def test_only_ends_of_the_lease_itself_count_as_loss() -> None:
     assert sorted(LOSSES) == ["for-over", "lease-gone", "not-renewed", "revoked"]
 
 
-def test_silence_is_too_long_at_its_limit_and_never_while_it_is_announced():
+def test_silence_is_too_long_at_its_limit_and_never_while_it_is_announced() -> None:
     silence = Silence(limit_ms=5_500, now_ms=0)
     assert not silence.too_long(5_499)
     assert silence.too_long(5_500)

@@ -81,8 +81,11 @@ def _children(pid: int) -> list[int]:
 
 def numbers_in(*files: Path) -> list[int]:
     """The process ids that a command wrote, one a file."""
-    for file in files:
-        until(lambda file=file: file.exists() and file.read_text().strip(), f"{file.name} is written")
+
+    def all_written() -> bool:
+        return all(file.exists() and file.read_text().strip() for file in files)
+
+    until(all_written, "the command has written its process ids")
     return [int(file.read_text()) for file in files]
 
 

@@ -21,7 +21,7 @@ def node() -> Iterator[Lab]:
         yield made
 
 
-def test_the_command_finds_units_fences_key_file_and_what_set_names(node: Lab, tmp_path: Path):
+def test_the_command_finds_units_fences_key_file_and_what_set_names(node: Lab, tmp_path: Path) -> None:
     out = tmp_path / "seen"
     run = ran(
         node, "--need", "board:2", "--need", "psu", "--set", "BOARDS=board", "--reason", "nightly", "--",
@@ -67,7 +67,7 @@ def test_the_command_finds_units_fences_key_file_and_what_set_names(node: Lab, t
 )
 def test_c10_each_end_has_its_status_and_names_the_next_step(
     node: Lab, arguments: tuple[str, ...], status: int, said: str
-):
+) -> None:
     run = ran(node, *arguments)
     assert run.returncode == status, run.stderr
     assert said in run.stderr
@@ -75,7 +75,9 @@ def test_c10_each_end_has_its_status_and_names_the_next_step(
     assert all_free(node)
 
 
-def test_c10_not_granted_in_time_says_who_holds_it_and_e_chooses_the_status(node: Lab, tmp_path: Path):
+def test_c10_not_granted_in_time_says_who_holds_it_and_e_chooses_the_status(
+    node: Lab, tmp_path: Path
+) -> None:
     hold = (
         "--need",
         "psu:2",
@@ -97,7 +99,7 @@ def test_c10_not_granted_in_time_says_who_holds_it_and_e_chooses_the_status(node
     until(lambda: all_free(node), "the holder was killed and its units are free")
 
 
-def test_who_is_interrupted_while_waiting_leaves_the_queue(node: Lab, tmp_path: Path):
+def test_who_is_interrupted_while_waiting_leaves_the_queue(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--", "sh", "-c", f"echo $$ > {tmp_path}/up; sleep 1000"):
         numbers_in(tmp_path / "up")
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
@@ -110,7 +112,7 @@ def test_who_is_interrupted_while_waiting_leaves_the_queue(node: Lab, tmp_path: 
                 assert client.listing("queue").waits == ()
 
 
-def test_without_terminal_the_default_wait_is_an_hour_and_said(node: Lab, tmp_path: Path):
+def test_without_terminal_the_default_wait_is_an_hour_and_said(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--", "sh", "-c", f"echo $$ > {tmp_path}/up; sleep 1000"):
         numbers_in(tmp_path / "up")
         with running(node, "--need", "psu", "--", "true") as waiting:
@@ -118,7 +120,7 @@ def test_without_terminal_the_default_wait_is_an_hour_and_said(node: Lab, tmp_pa
             assert "waiting at most 1 h, as standard input is no terminal" in waiting.stderr.readline()
 
 
-def test_c17_a_run_inside_a_run_uses_what_the_outer_one_holds(node: Lab, tmp_path: Path):
+def test_c17_a_run_inside_a_run_uses_what_the_outer_one_holds(node: Lab, tmp_path: Path) -> None:
     holdall = f"{sys.executable} -m holdall.cli"
     inner = (
         f"{holdall} run --need board -- sh -c 'echo $HOLDALL_UNITS_BOARD; exit 5'; echo $?;"
@@ -134,7 +136,7 @@ def test_c17_a_run_inside_a_run_uses_what_the_outer_one_holds(node: Lab, tmp_pat
     assert all_free(node)
 
 
-def test_an_alternative_is_taken_when_the_first_choice_is_busy(node: Lab, tmp_path: Path):
+def test_an_alternative_is_taken_when_the_first_choice_is_busy(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--", "sh", "-c", f"echo $$ > {tmp_path}/up; sleep 1000"):
         numbers_in(tmp_path / "up")
         run = ran(
@@ -153,13 +155,13 @@ def test_an_alternative_is_taken_when_the_first_choice_is_busy(node: Lab, tmp_pa
         assert run.stdout.strip() == "board-1,board-2,board-3"
 
 
-def test_json_lines_tell_what_happens(node: Lab):
+def test_json_lines_tell_what_happens(node: Lab) -> None:
     run = ran(node, "--need", "psu", "--json", "--", "true")
     granted = json.loads(run.stderr.splitlines()[0])
     assert (granted["v"], granted["event"], granted["lease"]["units"][0]["name"]) == (1, "granted", "psu-1")
 
 
-def test_the_history_is_judged_clean(node: Lab, tmp_path: Path):
+def test_the_history_is_judged_clean(node: Lab, tmp_path: Path) -> None:
     history = tmp_path / "history"
     for _ in range(2):
         ran(node, "--need", "psu", "--history", str(history), "--", "true")
@@ -174,7 +176,7 @@ def test_the_history_is_judged_clean(node: Lab, tmp_path: Path):
     assert second > first
 
 
-def test_leftovers_are_ended_and_named(node: Lab, tmp_path: Path):
+def test_leftovers_are_ended_and_named(node: Lab, tmp_path: Path) -> None:
     run = ran(
         node,
         "--need",

@@ -29,7 +29,9 @@ def files(folder: Path) -> list[int]:
     return numbers_in(*(folder / name for name in FILES))
 
 
-def test_c2_a_killed_command_frees_its_units_when_its_grandchildren_have_ended(node: Lab, tmp_path: Path):
+def test_c2_a_killed_command_frees_its_units_when_its_grandchildren_have_ended(
+    node: Lab, tmp_path: Path
+) -> None:
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
         main, *others = files(tmp_path)
         os.kill(main, signal.SIGKILL)
@@ -41,7 +43,7 @@ def test_c2_a_killed_command_frees_its_units_when_its_grandchildren_have_ended(n
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
 def test_c9_a_signal_to_the_wrapper_reaches_the_command_and_its_whole_group_ends(
     node: Lab, tmp_path: Path, number: signal.Signals
-):
+) -> None:
     # A shell that runs a script ignores INT and QUIT for its background jobs: they are found as leftovers.
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
@@ -51,7 +53,7 @@ def test_c9_a_signal_to_the_wrapper_reaches_the_command_and_its_whole_group_ends
         assert free_units(node, "psu") == 2
 
 
-def test_c9_a_command_that_ignores_term_goes_on_holding_until_it_is_killed(node: Lab, tmp_path: Path):
+def test_c9_a_command_that_ignores_term_goes_on_holding_until_it_is_killed(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path, ignores="TERM")) as run:
         pids = files(tmp_path)
         run.send_signal(signal.SIGTERM)
@@ -63,7 +65,9 @@ def test_c9_a_command_that_ignores_term_goes_on_holding_until_it_is_killed(node:
         assert none_alive(pids)
 
 
-def test_c9_killing_the_wrapper_stops_the_command_before_its_units_are_free(node: Lab, tmp_path: Path):
+def test_c9_killing_the_wrapper_stops_the_command_before_its_units_are_free(
+    node: Lab, tmp_path: Path
+) -> None:
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
         guardian = guardian_of(run)
@@ -73,7 +77,7 @@ def test_c9_killing_the_wrapper_stops_the_command_before_its_units_are_free(node
         until(lambda: not alive(guardian), "the guardian has ended, too")
 
 
-def test_c9_killing_the_guardian_ends_the_command_and_frees_the_units(node: Lab, tmp_path: Path):
+def test_c9_killing_the_guardian_ends_the_command_and_frees_the_units(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
         os.kill(guardian_of(run), signal.SIGKILL)
@@ -84,7 +88,7 @@ def test_c9_killing_the_guardian_ends_the_command_and_frees_the_units(node: Lab,
         assert "was killed" in run.stderr.read()
 
 
-def test_c8_a_stopped_wrapper_loses_its_command_before_the_units_are_free(node: Lab, tmp_path: Path):
+def test_c8_a_stopped_wrapper_loses_its_command_before_the_units_are_free(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--ttl", SHORT_TTL, "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
         run.send_signal(signal.SIGSTOP)
@@ -94,7 +98,7 @@ def test_c8_a_stopped_wrapper_loses_its_command_before_the_units_are_free(node: 
         assert run.wait(30) == 79
 
 
-def test_c8_a_stopped_guardian_is_replaced_by_its_wrapper_at_the_deadline(node: Lab, tmp_path: Path):
+def test_c8_a_stopped_guardian_is_replaced_by_its_wrapper_at_the_deadline(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--ttl", SHORT_TTL, "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
         os.kill(guardian_of(run), signal.SIGSTOP)
@@ -103,7 +107,7 @@ def test_c8_a_stopped_guardian_is_replaced_by_its_wrapper_at_the_deadline(node: 
         until(lambda: free_units(node, "psu") == 2, "the units are free")
 
 
-def test_c9_a_stopped_node_ends_commands_at_their_deadline(node: Lab, tmp_path: Path):
+def test_c9_a_stopped_node_ends_commands_at_their_deadline(node: Lab, tmp_path: Path) -> None:
     assert node.process is not None
     with running(
         node, "--need", "psu:2", "--ttl", SHORT_TTL, "--", *stubborn(tmp_path, ignores="TERM")
@@ -124,7 +128,9 @@ def test_c9_a_stopped_node_ends_commands_at_their_deadline(node: Lab, tmp_path: 
         until(lambda: all_free(node), "the node has ended the lease, too")
 
 
-def test_c1_a_node_that_is_killed_and_comes_back_finds_the_run_where_it_was(node: Lab, tmp_path: Path):
+def test_c1_a_node_that_is_killed_and_comes_back_finds_the_run_where_it_was(
+    node: Lab, tmp_path: Path
+) -> None:
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
         with node.client() as client:
@@ -141,7 +147,7 @@ def test_c1_a_node_that_is_killed_and_comes_back_finds_the_run_where_it_was(node
         assert none_alive(pids)
 
 
-def test_a_kicked_run_stops_and_confirms(node: Lab, tmp_path: Path):
+def test_a_kicked_run_stops_and_confirms(node: Lab, tmp_path: Path) -> None:
     from holdall.model import frames
 
     with running(node, "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
@@ -156,7 +162,7 @@ def test_a_kicked_run_stops_and_confirms(node: Lab, tmp_path: Path):
         assert "bench is needed" in run.stderr.read()
 
 
-def test_the_hard_end_stops_the_command_with_its_reason(node: Lab, tmp_path: Path):
+def test_the_hard_end_stops_the_command_with_its_reason(node: Lab, tmp_path: Path) -> None:
     with running(node, "--need", "psu:2", "--for", "3s", "--", *stubborn(tmp_path)) as run:
         pids = files(tmp_path)
         assert run.wait(30) == 79

@@ -27,7 +27,7 @@ def shell(node: Lab) -> Iterator[Shell]:
         yield shell
 
 
-def test_c9_ctrl_c_ends_the_command_and_the_shell_goes_on(node: Lab, shell: Shell):
+def test_c9_ctrl_c_ends_the_command_and_the_shell_goes_on(node: Lab, shell: Shell) -> None:
     shell.enter(f"{RUN} sh -c 'echo up; exec sleep 1000'")
     shell.expect("\nup")
     shell.press("c")
@@ -36,7 +36,7 @@ def test_c9_ctrl_c_ends_the_command_and_the_shell_goes_on(node: Lab, shell: Shel
     assert all_free(node)
 
 
-def test_a_command_that_handles_ctrl_c_goes_on(node: Lab, shell: Shell):
+def test_a_command_that_handles_ctrl_c_goes_on(node: Lab, shell: Shell) -> None:
     shell.enter(
         f"""{RUN} sh -c 'trap "echo caught" INT; echo up; until read line; do :; done; echo line=$line'"""
     )
@@ -49,7 +49,7 @@ def test_a_command_that_handles_ctrl_c_goes_on(node: Lab, shell: Shell):
     assert shell.status() == 0
 
 
-def test_an_interactive_shell_inside_has_the_terminal(node: Lab, shell: Shell):
+def test_an_interactive_shell_inside_has_the_terminal(node: Lab, shell: Shell) -> None:
     shell.enter(f"{RUN} bash --norc --noprofile --noediting -i")
     shell.expect("granted   lease")
     shell.expect(PROMPT)
@@ -63,7 +63,7 @@ def test_an_interactive_shell_inside_has_the_terminal(node: Lab, shell: Shell):
     assert all_free(node)
 
 
-def test_ctrl_z_gives_the_prompt_back_while_the_lease_stays_and_fg_goes_on(node: Lab, shell: Shell):
+def test_ctrl_z_gives_the_prompt_back_while_the_lease_stays_and_fg_goes_on(node: Lab, shell: Shell) -> None:
     shell.enter(f"{RUN} sh -c 'echo up; read line; echo line=$line'")
     shell.expect("\nup")
     for answer in ("first", "second"):
@@ -81,7 +81,7 @@ def test_ctrl_z_gives_the_prompt_back_while_the_lease_stays_and_fg_goes_on(node:
     assert all_free(node)
 
 
-def test_in_the_background_it_runs_and_stops_when_it_reads(node: Lab, shell: Shell, tmp_path: Path):
+def test_in_the_background_it_runs_and_stops_when_it_reads(node: Lab, shell: Shell, tmp_path: Path) -> None:
     shell.enter(f"{RUN} sh -c 'echo $$ > {tmp_path}/up; read line; echo line=$line' &")
     shell.expect(PROMPT)
     numbers_in(tmp_path / "up")
@@ -99,7 +99,7 @@ def _stopped_job(shell: Shell) -> bool:
     return "Stopped" in shell.expect(r"\nlisted")
 
 
-def test_in_a_pipeline_it_gets_the_terminal_when_it_asks(node: Lab, shell: Shell):
+def test_in_a_pipeline_it_gets_the_terminal_when_it_asks(node: Lab, shell: Shell) -> None:
     shell.enter(f"{RUN} sh -c 'read line; echo line=$line' | tr a-z A-Z")
     shell.expect("granted   lease")
     shell.enter("hello")
@@ -108,7 +108,7 @@ def test_in_a_pipeline_it_gets_the_terminal_when_it_asks(node: Lab, shell: Shell
     assert all_free(node)
 
 
-def test_c9_closing_the_terminal_ends_the_command(node: Lab, tmp_path: Path):
+def test_c9_closing_the_terminal_ends_the_command(node: Lab, tmp_path: Path) -> None:
     with Shell(environment(node)) as shell:
         shell.enter(f"{RUN} sh -c 'echo $$ > {tmp_path}/up; exec sleep 1000'")
         pids = numbers_in(tmp_path / "up")
@@ -116,7 +116,7 @@ def test_c9_closing_the_terminal_ends_the_command(node: Lab, tmp_path: Path):
     until(lambda: all_free(node), "the terminal was closed, the command ended, its units are free")
 
 
-def test_waiting_is_shown_live_and_ctrl_c_ends_it(node: Lab, shell: Shell, tmp_path: Path):
+def test_waiting_is_shown_live_and_ctrl_c_ends_it(node: Lab, shell: Shell, tmp_path: Path) -> None:
     with running(
         node, "--need", "psu", "--reason", "soak", "--", "sh", "-c", f"echo $$ > {tmp_path}/up; sleep 1000"
     ):
