@@ -222,6 +222,16 @@ class LeaseBook:
         if self.silence is not None:
             self.silence.heard(peer, out)
 
+    def watch(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
+        """A claim of another node waits or holds here: it lives as long as its node is heard."""
+        if self.silence is not None:
+            self.silence.watch(claim, ttl_ms, out)
+
+    def unwatch(self, claim: ClaimId, out: Effects) -> None:
+        """Nothing of the claim is here any more."""
+        if self.silence is not None and claim not in self._attempts:
+            self.silence.forget(claim, out)
+
     def fired(self, timer: str, out: Effects) -> None:
         """One of this book's timers (names begin with `book/`)."""
         if timer == QUARANTINE_TIMER:

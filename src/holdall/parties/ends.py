@@ -1,5 +1,6 @@
 """The ends of claims: one way out for released, cancelled, expired, kicked and lost ones."""
 
+from holdall.model.errors import NotGranted
 from holdall.model.frames import Denied, Lost, Released
 from holdall.model.names import short_id
 from holdall.parties.messages import UncleanEnd
@@ -46,10 +47,26 @@ class Ends:
                 session.views.pop(record.claim, None)
         self._parking.refill(record.session)
 
-    def deny(self, claim: Claim, code: str, text: str, *, definite: bool = True) -> None:
-        """The final answer to a Claim that is not granted."""
+    def deny(
+        self,
+        claim: Claim,
+        code: str,
+        text: str,
+        *,
+        definite: bool = True,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        """The final answer to a Claim that is not granted; with `retry_after_ms` it may be asked again after that."""
         record = claim.record
-        self._state.tell_session(record.session, Denied(record.n, code, text, definite=definite))
+        answer = Denied(record.n, code, text, definite=definite, retry_after_ms=retry_after_ms)
+        self._state.tell_session(record.session, answer)
+
+    def silent(self, claim: Claim, lease_text: str, claim_text: str) -> None:
+        """Its holder was not heard for too long. A claim that still waited may be asked again at once."""
+        if claim.record.phase in {"granted", "draining"}:
+            self.lost(claim, lease_text)
+        else:
+            self.deny(claim, NotGranted.code, claim_text, retry_after_ms=0)
 
     def lost(self, claim: Claim, text: str) -> None:
         """Tell the holder, and who works under its lease, that it is over. Before `over` or `gone`."""

@@ -6,21 +6,25 @@ from typing import Self, cast, get_args
 from holdall.leases.book import OWN_MESSAGES, LeaseBook
 from holdall.leases.messages import PoolSpec
 from holdall.leases.records import PREFIX
+from holdall.leases.renewal import Alive, Peers, Standing
 from holdall.machine.contract import (
     BOOT_KEY,
     Boot,
     ClockRead,
     Effect,
     Event,
+    Forget,
     ProtocolViolation,
     Received,
     Record,
+    Save,
+    Send,
     TimerFired,
 )
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import ToManager
-from holdall.protocols.chain.rows import Limit
-from holdall.protocols.chain.settling import DEFAULT_SETTINGS, Settings
+from holdall.protocols.chain.rows import Limit, Row, claim_named
+from holdall.protocols.chain.settling import DEFAULT_SETTINGS, ROW_KEY, Settings
 
 _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 
@@ -64,6 +68,8 @@ class PoolSide:
         )
         self.manager = make(node, epoch, self.book, settings)
         self.book.guard = self.manager
+        self.peers = Peers()
+        """Rows here of claims of other nodes."""
         self.turns = 0
         """Grows with each event: tells a reader of this side whether what it has read still holds."""
 
@@ -92,10 +98,20 @@ class PoolSide:
                 if sender.node != self.node:
                     self.book.heard(sender.node, out)
                 self.manager.receive(sender, cast("ToManager", message), out)
+            case Received(sender, Alive() as alive):
+                self.book.heard(sender.node, out)
+                out.append(Send(sender, self.peers.alive(sender.node, alive, self.manager.epoch)))
+            case Received(sender, Standing() as standing):
+                self.book.heard(sender.node, out)
+                answer, over = self.peers.standing(sender.node, standing)
+                for claim in over:
+                    self.manager.departed(claim, out, "not listed")
+                out += [] if answer is None else [Send(sender, answer)]
             case Received(sender, message):
                 raise ProtocolViolation(
                     f"{type(message).__name__} from {sender} is no message to a pool's side"
                 )
+        self._note_peers(out)
         return out
 
     def recover(self, records: Mapping[str, Record]) -> list[Effect]:
@@ -108,11 +124,13 @@ class PoolSide:
             key: record for key, record in records.items() if not key.startswith(PREFIX) and key != BOOT_KEY
         }
         self.manager.recover(own, boot, out)
+        for row in tuple(self.manager.rows.values()):
+            self._note_row(row, out)
         return out
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return (self.manager.key(), self.book.key())
+        return (self.manager.key(), self.book.key(), self.peers.key())
 
     def copy(self) -> Self:
         """An independent twin."""
@@ -121,4 +139,24 @@ class PoolSide:
         twin.book = self.book.copy()
         twin.manager = self.manager.copy_with(twin.book)
         twin.book.guard = twin.manager
+        twin.peers = self.peers.copy()
         return twin
+
+    def _note_peers(self, out: list[Effect]) -> None:
+        """Rows of other nodes' claims that have come or gone in this turn: what is saved tells."""
+        for effect in tuple(out):
+            match effect:
+                case Save(_, Row() as row):
+                    self._note_row(row, out)
+                case Forget(key) if key.startswith(ROW_KEY):
+                    claim = claim_named(key.removeprefix(ROW_KEY))
+                    if claim.node != self.node and claim not in self.manager.rows:
+                        self.peers.left(claim)
+                        self.book.unwatch(claim, out)
+                case _:
+                    pass
+
+    def _note_row(self, row: Row, out: list[Effect]) -> None:
+        if row.claim.node != self.node and row.claim in self.manager.rows:
+            self.peers.arrived(row.claim, row.attempt)
+            self.book.watch(row.claim, row.terms.ttl_ms, out)

@@ -7,7 +7,7 @@ from holdall.parties.explaining import Explaining
 from holdall.parties.messages import Asked, SessionClosed, SessionOpened
 from holdall.parties.records import SessionRecord
 from holdall.parties.state import Claim, Session, State, secret_hash
-from holdall.parties.texts import lost_by_silence
+from holdall.parties.texts import left_by_silence, lost_by_silence
 
 HOLDER_GONE = "holder gone: its process has ended"
 
@@ -140,7 +140,7 @@ class Sessions:
             fences = tuple(grant.fence for grant in record.grants)
             offset_s = self._state.settings.utc_offset_s
             text = lost_by_silence(record.printed, record.ttl_ms, since_ms, fences, offset_s)
-            self._ends.lost_or_denied(claim, text)
+            self._ends.silent(claim, text, left_by_silence(record.printed, record.ttl_ms, since_ms, offset_s))
             self._ends.over(
                 claim, "expired", f"holder silent for {show_duration(record.ttl_ms)}", unclean=True
             )

@@ -100,6 +100,15 @@ def lost_by_silence(printed: str, ttl_ms: int, at_ms: int, fences: Sequence[int]
     )
 
 
+def left_by_silence(printed: str, ttl_ms: int, at_ms: int, utc_offset_s: int) -> str:
+    """Told to a client that comes back too late for its place in the queue."""
+    since = clock_text(at_ms, utc_offset_s)
+    return (
+        f"claim {short_id(printed)} lost its place: nothing was heard for {show_duration(ttl_ms)} "
+        f"(client silent since {since}). Ask again."
+    )
+
+
 def void(fences: Sequence[int]) -> str:
     """Which fences nothing should accept any more: `Fence 118 is void`."""
     if not fences:
