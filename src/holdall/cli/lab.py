@@ -78,7 +78,7 @@ def simulate(
     protocol: Annotated[str, typer.Option(help="chain, ordered, or the yardstick central.")] = "chain",
     pools: Annotated[int, typer.Option(min=1, help="Pools in all, in blocks over the nodes.")] = 8,
     units: Annotated[int, typer.Option(min=1, help="Units of a pool.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1)] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes that share the pools.")] = 1,
     k: Annotated[int, typer.Option("--k", min=1, help="Pools of a claim.")] = 2,
     load: Annotated[str, typer.Option(help="low, medium or saturated.")] = "medium",
     local: Annotated[
@@ -93,13 +93,17 @@ def simulate(
     ] = 0.0,
     now: Annotated[float, typer.Option(min=0, max=1, help="Share of claims that do not wait.")] = 0.0,
     faults: Annotated[str, typer.Option(metavar="KIND=N,…", help="e.g. crash=2,restart=1,loss=0.01.")] = "",
-    passes: Annotated[int, typer.Option(min=0)] = 8,
-    passes_per_ahead: Annotated[int, typer.Option(min=0)] = 1,
+    passes: Annotated[
+        int, typer.Option(min=0, help="Younger claims that may get ahead of a waiting one at a node.")
+    ] = 8,
+    passes_per_ahead: Annotated[
+        int, typer.Option(min=0, help="So many more for each claim that waits before it.")
+    ] = 1,
     try_from: Annotated[
         int, typer.Option(min=1, help="Claims over so many nodes try all at once first.")
     ] = 1000,
     duration: Annotated[float, typer.Option(help="In mean message delays.")] = 4000.0,
-    seed: Annotated[int, typer.Option()] = 1,
+    seed: Annotated[int, typer.Option(help="Everything random comes from it.")] = 1,
     seeds: Annotated[int, typer.Option(min=1, help="So many runs, with the seeds from --seed on.")] = 1,
     strict: Annotated[bool, typer.Option("--strict", help="Check every property after every turn.")] = False,
     trace: Annotated[
