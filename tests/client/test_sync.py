@@ -136,6 +136,45 @@ def test_c7_an_interrupt_while_waiting_cancels_the_claim(
         node.say(frames.Released(cancel.n, "", "cancelled"))
 
 
+def test_a_claim_whose_place_was_given_up_while_its_client_was_stopped_is_asked_again(
+    node: ScriptedNode, beside: Callable[..., "Future[list[frames.Claim]]"], tmp_path: Path
+) -> None:
+    def gives_up_its_place_once() -> list[frames.Claim]:
+        first = node.hear(frames.Claim)
+        node.say(frames.Denied(first.n, "not-granted", "claim lost its place", retry_after_ms=0))
+        second = node.hear(frames.Claim)
+        node.grant(second, lease_view())
+        return [first, second]
+
+    file = tmp_path / "history"
+    with holdall.sync.connect(node.url, history=file) as hub:
+        asked = beside(gives_up_its_place_once)
+        lease = hub.lease("gpu:1", wait="10m", reason="soak")
+        beside(answers_release, node)
+        lease.release()
+    first, second = asked.result()
+    assert second.n != first.n
+    assert second.reason == "soak"
+    assert first.wait_ms is not None
+    assert second.wait_ms is not None
+    assert second.wait_ms <= first.wait_ms, "it waits for what is left of its time"
+    said = [json.loads(line)["t"] for line in file.read_text().splitlines()]
+    assert said == ["claim", "grant", "release", "release"], "one claim, served"
+
+
+def test_a_claim_that_does_not_wait_is_not_asked_again(
+    node: ScriptedNode, beside: Callable[..., "Future[object]"]
+) -> None:
+    with holdall.sync.connect(node.url) as hub:
+        beside(
+            lambda: node.say(
+                frames.Denied(node.hear(frames.Claim).n, "not-granted", "lost its place", retry_after_ms=0)
+            )
+        )
+        assert hub.try_lease("gpu") is None
+        assert node.hears_nothing_more()
+
+
 def test_try_lease_gives_none(node: ScriptedNode, beside: Callable[..., "Future[object]"]) -> None:
     with holdall.sync.connect(node.url) as hub:
         beside(lambda: node.say(frames.Denied(node.hear(frames.Claim).n, "not-granted", "busy")))

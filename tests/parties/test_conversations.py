@@ -119,6 +119,8 @@ def test_beats_keep_a_session_alive_and_silence_ends_what_it_has() -> None:
     assert "Fence 1 is void." in lost.text
     assert isinstance(denied, frames.Denied)
     assert denied.n == waiting.n
+    assert "lost its place: nothing was heard for 30 s" in denied.text
+    assert denied.retry_after_ms == 0, "it never held anything: its client may ask again"
     assert client.beats() == {}
     assert node.held() == {}
     node.check_counts()

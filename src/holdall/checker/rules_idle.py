@@ -125,9 +125,9 @@ def _longest_overlaps(
 ) -> Iterator[IdleWithDemand]:
     """Three cases for each idle time: a wait that began before it, one that outlasts it, one within it."""
     clock = excuses.clock.at
-    by_start = sorted(waits, key=lambda wait: (wait.since, wait.undisturbed_until))
+    by_start = sorted(waits, key=lambda wait: (wait.since, wait.last_pause()))
     starts = [clock(wait.since) for wait in by_start]
-    ends = [clock(wait.undisturbed_until) for wait in by_start]
+    ends = [clock(wait.last_pause()) for wait in by_start]
     spans = [(clock(idle.start), clock(idle.end)) for idle in idles]
     best: list[tuple[int, int]] = [(0, -1)] * len(idles)  # counted time, index of the wait
 
@@ -166,5 +166,5 @@ def _longest_overlaps(
         if index >= 0 and counted > 0:
             idle, wait = idles[number], by_start[index]
             yield IdleWithDemand(
-                idle, wait, counted, max(idle.start, wait.since), min(idle.end, wait.undisturbed_until)
+                idle, wait, counted, max(idle.start, wait.since), min(idle.end, wait.last_pause())
             )

@@ -65,6 +65,7 @@ def overtakes_of(history: History, waits: Sequence[Wait], given_after: Mapping[s
     Counted is what was certainly asked later and certainly granted first. Receipts can change places on their
     way, so for the later one the moment counts at which a unit of it was still somebody else's (`given_after`,
     by lease); and a claim that learned that it was in the queue can only be passed by what was asked after that.
+    A statement holds until the next one, and until its client is paused: whoever is silent may lose his place.
     """
     classes: dict[_Equals, list[Wait]] = {}
     for wait in waits:
@@ -106,15 +107,18 @@ def _overtakes_within(
 def _windows(wait: Wait, given_after: Mapping[str, int]) -> Iterator[Overtakes]:
     if not wait.is_certain:
         return
-    end = wait.undisturbed_until if wait.lease is None else given_after.get(wait.lease, wait.since)
+    end = wait.until if wait.lease is None else given_after.get(wait.lease, wait.since)
     queued = [line for line in wait.queued if wait.since <= line.record.at <= wait.until]
     stated = [line for line in queued if line.record.bound is not None]
     if not stated:
-        yield Overtakes(wait, queued[0].record.at if queued else wait.since, end, None, None, 0)
+        since = queued[0].record.at if queued else wait.since
+        yield Overtakes(wait, since, min(end, wait.undisturbed_from(since)), None, None, 0)
         return
-    following = [*(min(line.record.at, end) for line in stated[1:]), end]
+    following = [*(line.record.at for line in stated[1:]), end]
     for line, until in zip(stated, following, strict=True):
-        yield Overtakes(wait, line.record.at, until, line.record.bound, line.place, 0)
+        since = line.record.at
+        until_then = min(until, end, wait.undisturbed_from(since))
+        yield Overtakes(wait, since, until_then, line.record.bound, line.place, 0)
 
 
 def judge_overtakes(history: History, found: Sequence[Overtakes]) -> Iterator[Violation]:

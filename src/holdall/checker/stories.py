@@ -75,8 +75,8 @@ class Wait:
     queued: Sequence[Line[Queued]]
     until: int
     outcome: Outcome
-    undisturbed_until: int
-    """Start of the last excused fault of its client, else `until`: a paused client hears late what it was given."""
+    pauses: Sequence[int]
+    """Starts of the excused faults that hit its client alone: a paused client hears late, and may lose its place."""
     lease: str | None
     """Which lease it was granted, if it was."""
     is_certain: bool
@@ -91,6 +91,16 @@ class Wait:
     def since(self) -> int:
         """When it was asked."""
         return self.asked.record.at
+
+    def undisturbed_from(self, at: int) -> int:
+        """The first pause of its client from `at` on, else `until`."""
+        index = bisect_left(self.pauses, at)
+        return min(self.pauses[index], self.until) if index < len(self.pauses) else self.until
+
+    def last_pause(self) -> int:
+        """The last pause of its client in the wait, else `until`."""
+        index = bisect_right(self.pauses, self.until) - 1
+        return self.pauses[index] if index >= 0 and self.pauses[index] >= self.since else self.until
 
 
 @dataclass(slots=True)
@@ -170,15 +180,12 @@ class History:
             ends.append((crash, 2, "crashed"))
         until, _, outcome = min(ends)
         until = end if outcome == "open" else until
-        pauses = self.pauses_of.get(asked.record.client, [])
-        last = bisect_right(pauses, until) - 1
-        disturbed = last >= 0 and pauses[last] >= since - self.tolerance
         return Wait(
             asked=asked,
             queued=story.queued,
             until=until,
             outcome=outcome,
-            undisturbed_until=pauses[last] if disturbed else until,
+            pauses=self.pauses_of.get(asked.record.client, ()),
             lease=story.grants[0].record.lease_id if outcome == "granted" else None,
             is_certain=outcome in {"granted", "open"}
             or (outcome == "failed" and story.fails[0].record.definite),

@@ -54,6 +54,8 @@ class ClaimCall(Call[Tenure]):
         self.on_queued: Callable[[frames.Queued], None] | None = None
         self.abandoned = False
         """Nobody wants it any more: it is being cancelled, and a grant that comes all the same is given back."""
+        self.queued_in_history = False
+        """Whether the history says since when it is in this queue: anew after each restart of the node."""
         self.history = ""
         """Its id in the history."""
 

@@ -53,6 +53,23 @@ class Capacity(msgspec.Struct, frozen=True):
 Pool: TypeAlias = UnitNames | Capacity
 
 
+READS_APART_NS_MAX = 50_000
+READS_MAX = 100
+
+
+def _boottime_to_monotonic_ns() -> int:
+    """What to add to CLOCK_BOOTTIME. Read again if this process was stopped between its looks at the two clocks."""
+    closest = (1 << 62, 0)
+    for _ in range(READS_MAX):
+        before = time.monotonic_ns()
+        boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        apart = time.monotonic_ns() - before
+        closest = min(closest, (apart, before - boottime))
+        if apart <= READS_APART_NS_MAX:
+            break
+    return closest[1]
+
+
 class HistoryWriter:
     """Appends to `path` in the name of `client`; safe to use from several threads and processes at once.
 
@@ -93,7 +110,7 @@ class HistoryWriter:
         """A deadline kept on CLOCK_BOOTTIME, as a stamp of the history's clock (they differ by time suspended)."""
         if boottime_ns is None:
             return None
-        return boottime_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + time.monotonic_ns()
+        return boottime_ns + _boottime_to_monotonic_ns()
 
     def new_claim(self) -> str:
         """An id that no other claim of this machine's histories has, for callers without one of their own."""

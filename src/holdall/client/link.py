@@ -267,7 +267,8 @@ class Link:
     def _queued(self, queued: frames.Queued) -> None:
         call = self._calls.get(queued.n)
         if isinstance(call, ClaimCall):
-            if not call.printed:
+            if not call.queued_in_history:
+                call.queued_in_history = True
                 self.recorder.queued(call.history, queued)
             call.printed = queued.claim
             call.why = queued.why
@@ -312,6 +313,8 @@ class Link:
                 if denied.n == 0:
                     self._wire.drop()  # it did not like our greeting; the next one starts a new session
                     self._wire.forget_session()
+            case ClaimCall() if denied.retry_after_ms == 0 and self._is_wanted(call):
+                self._ask_again(call)
             case ClaimCall():
                 self._settle_claim(call, problem)
             case ReleaseCall(tenure=None):
@@ -328,6 +331,20 @@ class Link:
                 call.fail(problem)
             case _:
                 call.fail(problem)
+
+    def _is_wanted(self, call: ClaimCall) -> bool:
+        """Is there still somebody who waits for it, and time to wait."""
+        has_time = call.wait_until_ms is None or boottime_ms() < call.wait_until_ms
+        return has_time and not call.claim.now and not call.abandoned
+
+    def _ask_again(self, call: ClaimCall) -> None:
+        """This process was stopped for so long that the node gave its place up: the same wish, as a new claim."""
+        call.number = next(self._numbers)
+        call.frame = call.claim = msgspec.structs.replace(call.claim, n=call.number)
+        call.base_ms = None
+        call.printed = ""
+        call.queued_in_history = False
+        self._post(call)
 
     def _settle_claim(self, call: ClaimCall, problem: HoldallError) -> None:
         self.recorder.failed(call.history, definite=problem.definite)
@@ -504,6 +521,9 @@ class Link:
         self.welcome = welcome
         self._away_since_ms = None
         self._wire.accept(welcome)
+        for call in self._calls.values():
+            if isinstance(call, ClaimCall):
+                call.queued_in_history = False
         for call in list(self._calls.values()):
             if isinstance(call, LeaseCall) and call.attach:
                 del self._calls[call.number]
