@@ -1,5 +1,5 @@
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Self, TypeAlias
 
 import msgspec
 import pytest
@@ -198,26 +198,26 @@ def test_records_from_before_the_trace() -> None:
     assert replay(steps, build, codec=COUNTER) is not None
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda _: [], "empty"),
-        (lambda lines: lines[1:], "line 1: the first line of a trace is its header"),
-        (lambda lines: [*lines, lines[0]], "line 10: .*header"),
-        (lambda lines: [lines[0].replace(b'"v":1', b'"v":2'), *lines[1:]], "trace version 2"),
-        (
-            lambda lines: [lines[0].replace(b'"counter":1', b'"counter":7'), *lines[1:]],
-            "version 7 of 'counter'; this release knows 1",
-        ),
-        (lambda lines: [*lines[:3], lines[3][:-20]], "line 4"),
-        (lambda lines: [lines[0], lines[3].replace(b"count", b"bount")], "line 2: unknown family"),
-        (lambda lines: [lines[0], b'{"type":"step","n":1,"host":"n1","arrivals":[{"part":"x"}]}'], "or a timer"),
-        (lambda lines: [lines[0], b'{"type":"step","n":"one","host":"n1"}'], "Expected `int`"),
-        (lambda _: [b"\xff\xfe"], "line 1"),
-    ],
-)  # fmt: skip
-def test_a_file_that_is_no_trace_is_refused_with_its_line(change: object, text: str) -> None:
-    assert callable(change)
+Change: TypeAlias = Callable[[list[bytes]], list[bytes]]
+NO_TRACES: list[tuple[Change, str]] = [
+    (lambda _: [], "empty"),
+    (lambda lines: lines[1:], "line 1: the first line of a trace is its header"),
+    (lambda lines: [*lines, lines[0]], "line 10: .*header"),
+    (lambda lines: [lines[0].replace(b'"v":1', b'"v":2'), *lines[1:]], "trace version 2"),
+    (
+        lambda lines: [lines[0].replace(b'"counter":1', b'"counter":7'), *lines[1:]],
+        "version 7 of 'counter'; this release knows 1",
+    ),
+    (lambda lines: [*lines[:3], lines[3][:-20]], "line 4"),
+    (lambda lines: [lines[0], lines[3].replace(b"count", b"bount")], "line 2: unknown family"),
+    (lambda lines: [lines[0], b'{"type":"step","n":1,"host":"n1","arrivals":[{"part":"x"}]}'], "or a timer"),
+    (lambda lines: [lines[0], b'{"type":"step","n":"one","host":"n1"}'], "Expected `int`"),
+    (lambda _: [b"\xff\xfe"], "line 1"),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), NO_TRACES)
+def test_a_file_that_is_no_trace_is_refused_with_its_line(change: Change, text: str) -> None:
     with pytest.raises(BadTrace, match=text):
         read(change(written(recorded())), codec=COUNTER)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from holdall.leases.book import LeaseBook
-from holdall.machine.contract import BOOT_KEY, Boot, Received, Record
+from holdall.machine.contract import BOOT_KEY, Boot, Effect, Received, Record
 from holdall.machine.trace import Step
 from holdall.protocols.chain.counting import Counts
 from holdall.protocols.hooks import Effects
@@ -93,6 +93,13 @@ def test_what_is_left_at_the_end_is_found() -> None:
 # Rules taken away
 
 
+FREE = Counts.free
+
+
+def one_too_many(self: Counts, pool: str) -> int:
+    return FREE(self, pool) + 1
+
+
 def struck(faults: Faults, *, seeds: range = range(1, 9), hold: float = 40.0, nodes: int = 2) -> list[Report]:
     """Runs until one has a violation."""
     reports: list[Report] = []
@@ -148,13 +155,16 @@ def test_a_restart_that_forgets_its_leases_gives_a_unit_twice(monkeypatch: pytes
 def test_a_holder_that_does_not_stop_in_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = Faults(pause=20)
     assert struck(faults)[-1].violations == []
-    monkeypatch.setattr(Renewals, "_deadline", lambda _self, _count: [])
+
+    def never(_self: Renewals, _count: int) -> list[Effect]:
+        return []
+
+    monkeypatch.setattr(Renewals, "_deadline", never)
     assert struck(faults)[-1].violations[0].startswith("exclusion: ")
 
 
 def test_a_manager_that_counts_one_unit_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = Counts.free
-    monkeypatch.setattr(Counts, "free", lambda self, pool: free(self, pool) + 1)
+    monkeypatch.setattr(Counts, "free", one_too_many)
     violations = struck(Faults())[-1].violations
     assert violations
     assert "refused: 1 units of p00" in violations[0] or violations[0].startswith("capacity: ")

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdall.lab.replay import run_replay
@@ -10,13 +11,19 @@ from holdall.lab.show import run_show
 from holdall.lab.simulate import Asked, run_simulate
 from holdall.protocols.chain.counting import Counts
 
+FREE = Counts.free
+
+
+def one_too_many(self: Counts, pool: str) -> int:
+    return FREE(self, pool) + 1
+
+
 SMALL = Asked(pools=3, nodes=3, duration=60, faults="crash=2,loss=0.05", strict=True, seed=7)
 
 
 def traced(tmp_path: Path, asked: Asked = SMALL) -> Path:
     trace = tmp_path / "run.jsonl"
-    fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
-    run_simulate(Asked(**{**fields, "trace": str(trace)}))
+    run_simulate(msgspec.structs.replace(asked, trace=str(trace)))
     return trace
 
 
@@ -49,8 +56,7 @@ def test_a_violation_is_told_and_its_trace_replays_only_on_the_machines_that_mad
 ) -> None:
     trace = tmp_path / "bad.jsonl"
     with monkeypatch.context() as broken:
-        free = Counts.free
-        broken.setattr(Counts, "free", lambda self, pool: free(self, pool) + 1)
+        broken.setattr(Counts, "free", one_too_many)
         assert run_simulate(Asked(duration=100, trace=str(trace))) == 1
         assert "violated: " in capsys.readouterr().out
         assert run_replay(trace) == 0

@@ -5,6 +5,7 @@ Exit status: 0 every turn is the same, 1 a turn differs, 64 a file that is no tr
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -106,5 +107,5 @@ def _node_builder(header: Header) -> Build:
 
 def _know_all_families() -> None:
     """The packages register their messages when they are imported."""
-    from holdall.explorer import systems as _explorer  # noqa: F401
-    from holdall.node import families as _families  # noqa: F401
+    for package in ("holdall.explorer.systems", "holdall.node.families"):
+        import_module(package)

@@ -203,7 +203,8 @@ class Run:
             self._save(site, turn)
         if turn.timers:
             self._arm(site, turn)
-        if site.name in self._owners:
+        if turn.saves and site.name in self._owners:
+            # what is given is always saved, so other turns change nothing
             self.judge.used(site.name, self.system.given(site.host))
         if self.setup.strict:
             up = {name: other.host for name, other in self.sites.items() if other.state is not State.DOWN}
@@ -295,7 +296,7 @@ class Run:
             self._push(site.resume_at + SETTLED_MS / 4, MESSAGE, site, part, event)
         elif site.state is State.UP:
             self.delivered += 1
-            if self._clocked and site.name in self._owners:
+            if type(event.message) in self._clocked:
                 # as a node's driver does; +1, since 0 means that no clock was read
                 clock = ClockRead(int(self.now) + 1, int(self.now) + 1)
                 self._turn(

@@ -9,7 +9,7 @@ from holdall.machine.host import Host
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain import properties as chain_properties
 from holdall.protocols.chain.claimant import Claimant as ChainClaimant
-from holdall.protocols.chain.messages import EndAck
+from holdall.protocols.chain.messages import EndAck, Request
 from holdall.protocols.chain.settling import Settings
 from holdall.protocols.ordered import properties as ordered_properties
 from holdall.protocols.ordered.claimant import Claimant as OrderedClaimant
@@ -38,8 +38,8 @@ class System(Protocol):
     uncounted: frozenset[type]
     """Kinds of message that are no work of the protocol: acknowledgements of an end, renewals."""
 
-    clocked: bool
-    """Whether managers are told the time (ClockRead) in each turn: stamps follow one clock."""
+    clocked: frozenset[type]
+    """Kinds of message before which a manager is told the time (ClockRead): those that are stamped on arrival."""
 
     def nodes(self) -> tuple[str, ...]:
         """Hosts with pools."""
@@ -73,7 +73,7 @@ class Central:
     """The yardstick's hosts."""
 
     uncounted: frozenset[type] = frozenset()
-    clocked = False
+    clocked: frozenset[type] = frozenset()
 
     def __init__(self, setup: Setup) -> None:
         workload = setup.workload
@@ -145,7 +145,7 @@ class Chain(_Placed):
     """The default protocol."""
 
     uncounted: frozenset[type] = frozenset({EndAck, Alive, AliveOk})
-    clocked = True
+    clocked: frozenset[type] = frozenset({Request})
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -224,7 +224,7 @@ class Ordered(_Placed):
     """The baseline."""
 
     uncounted: frozenset[type] = frozenset({Unlocked, Alive, AliveOk})
-    clocked = False
+    clocked: frozenset[type] = frozenset()
 
     def _manager(self, name: str) -> Machine:
         return OrderedSide(name, self.setup.workload.pools_on(name), watch_peers=self.setup.repairs)
