@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from holdall.leases.book import LeaseBook
-from holdall.machine.contract import BOOT_KEY, Boot, Effect, Received, Record
+from holdall.leases.holder import Deadlines
+from holdall.machine.contract import BOOT_KEY, Boot, Received, Record
 from holdall.machine.trace import Step
 from holdall.protocols.chain.counting import Counts
 from holdall.protocols.hooks import Effects
@@ -14,7 +15,6 @@ from holdall.protocols.vocabulary import Acquire, ClaimId, UnitGrant
 from holdall.simulator.faults import Faults
 from holdall.simulator.judge import Judge
 from holdall.simulator.overtaking import Overtaking
-from holdall.simulator.renewals import USER, Renewals
 from holdall.simulator.run import Report, Run
 from holdall.simulator.setup import Setup
 from holdall.simulator.systems import Chain
@@ -156,10 +156,10 @@ def test_a_holder_that_does_not_stop_in_time_is_found(monkeypatch: pytest.Monkey
     faults = Faults(pause=20)
     assert struck(faults)[-1].violations == []
 
-    def never(_self: Renewals, _count: int) -> list[Effect]:
-        return []
+    def never(_self: Deadlines, _timer: str) -> None:
+        return None
 
-    monkeypatch.setattr(Renewals, "_deadline", never)
+    monkeypatch.setattr(Deadlines, "fired", never)
     assert struck(faults)[-1].violations[0].startswith("exclusion: ")
 
 
@@ -203,11 +203,11 @@ def test_a_claim_id_is_never_used_twice() -> None:
 
     def look(step: Step) -> None:
         for event in (arrival.event for arrival in step.arrivals):
-            if not isinstance(event, Received) or event.sender.part != USER:
+            if not isinstance(event, Received) or event.sender.part != "agent":
                 continue
             if isinstance(event.message, Acquire):
                 assert event.message.claim not in seen
                 seen.add(event.message.claim)
 
     assert Run(setup, on_step=look).run().violations == []
-    assert len(seen) > 20
+    assert len(seen) > 10

@@ -156,6 +156,11 @@ class Seats:
             seat.suspended = True
             self._judge.stopped(seat.number, seat.units)
 
+    def suspended(self, host: str) -> ClaimId | None:
+        """The claim whose units the client of this host holds without using them."""
+        seat = self.by_host.get(host)
+        return seat.claim if seat is not None and seat.suspended else None
+
     def resume(self, host: str) -> None:
         """The host goes on, and the lease has not ended meanwhile: the client uses its units again."""
         seat = self.by_host.get(host)

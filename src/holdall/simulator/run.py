@@ -32,7 +32,6 @@ from holdall.simulator.clients import Action, Driver, Phase, Seat, Seats
 from holdall.simulator.faults import Strike, strikes
 from holdall.simulator.figures import Figures, Meter
 from holdall.simulator.judge import Judge
-from holdall.simulator.renewals import USER
 from holdall.simulator.setup import DELAY_MS, Setup
 from holdall.simulator.systems import AGENT, CLAIMANT, MANAGER, System, system
 
@@ -74,7 +73,7 @@ class Site:
 
     __slots__ = (
         "cut", "epoch", "fence_base", "host", "incarnation", "name", "quarantine_until", "records", "resume_at",
-        "state", "timers", "undo",
+        "settling", "state", "timers", "undo",
     )  # fmt: skip
 
     def __init__(self, name: str, host: Host) -> None:
@@ -84,6 +83,8 @@ class Site:
         self.timers: dict[str, int] = {}
         self.state = State.UP
         self.resume_at = 0.0
+        self.settling = False
+        """It has just gone on after a pause, and not heard yet what was due meanwhile."""
         self.cut: Strike | None = None
         self.epoch = 1
         self.incarnation = 1
@@ -218,6 +219,10 @@ class Run:
             elif leaving > 0:
                 self._send(sender, to, message)
             leaving -= 1
+        if self._faulty:
+            claim = self.seats.suspended(site.name)
+            if claim is not None and not site.settling and self.system.may_go_on(site.host, claim):
+                self.seats.resume(site.name)
         if strike is not None:
             site.cut = None
             self._fall(site, strike)
@@ -310,11 +315,7 @@ class Run:
 
     def _command(self, host: str, message: Message) -> None:
         """A client speaks to its host, which is up: clients of other hosts wait, see `_act`."""
-        if self._faulty:
-            arrival = Arrival(AGENT, Received(Address(host, USER), message))
-        else:
-            arrival = Arrival(CLAIMANT, Received(Address(host, AGENT), message))
-        self._turn(self.sites[host], (arrival,))
+        self._turn(self.sites[host], (Arrival(CLAIMANT, Received(Address(host, AGENT), message)),))
 
     def _alarm(self, seat: Seat, action: Action, claim: ClaimId | None, after: float) -> None:
         self._push(self.now + after, CLIENT, seat, action, claim)
@@ -370,14 +371,19 @@ class Run:
         if kind == "departure":
             self._depart(site)
             return
-        site.state = State.UP
         if kind == "pause":
             # what is due has a later place in the heap at this same time; then the client goes on
+            site.state = State.UP
+            site.settling = True
             self._push(self.now + SETTLED_MS / 2, RISE, site, "settled", None)
             return
         if kind == "settled":
-            self.seats.resume(site.name)
+            site.settling = False
+            claim = self.seats.suspended(site.name)
+            if claim is not None and self.system.may_go_on(site.host, claim):
+                self.seats.resume(site.name)
             return
+        site.state = State.UP
         site.incarnation += 1
         if kind in {"reboot", "unsynced", "wipe"}:
             site.epoch += 1

@@ -1,31 +1,48 @@
-"""Hosts with pools: a protocol's manager behind the shipped lease book, with an answer to renewals."""
+"""Ordered locking behind the shipped lease book and renewals, as the pool's and claimant's sides do it for the chain.
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Protocol, Self, cast, get_args
+The baseline is for comparison only, so no node runs it, and what joins its machines lives here.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Self, cast, get_args
 
 from holdall.leases.book import LeaseBook
+from holdall.leases.holder import DEADLINE_TIMER
 from holdall.leases.messages import PoolSpec
 from holdall.leases.records import PREFIX
+from holdall.leases.renewal import (
+    RENEW_TIMER,
+    Alive,
+    AliveOk,
+    Compared,
+    Entry,
+    Peers,
+    Renewals,
+    Standing,
+)
 from holdall.machine.contract import (
     BOOT_KEY,
     Address,
     Boot,
     Effect,
     Event,
+    Forget,
     ProtocolViolation,
     Received,
     Record,
+    Save,
     Send,
     TimerFired,
 )
-from holdall.parties.pool_side import PoolSide
+from holdall.model.names import POOLS_MAX
 from holdall.protocols.hooks import Effects
-from holdall.protocols.ordered.manager import Manager as OrderedManager
-from holdall.protocols.ordered.messages import ToManager
-from holdall.protocols.vocabulary import ClaimId
-from holdall.simulator.renewals import Alive, AliveOk
+from holdall.protocols.ordered.claimant import Claimant
+from holdall.protocols.ordered.manager import Manager
+from holdall.protocols.ordered.messages import BuriedRecord, LockRecord, ToManager
+from holdall.protocols.ordered.plan import ClaimRecord, Phase
+from holdall.protocols.vocabulary import ClaimId, LeaseLost
 
-_TO_ORDERED: tuple[type, ...] = get_args(ToManager)
+_TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 
 
 def specs_of(pools: Mapping[str, int]) -> tuple[PoolSpec, ...]:
@@ -36,62 +53,31 @@ def specs_of(pools: Mapping[str, int]) -> tuple[PoolSpec, ...]:
     )
 
 
-class Guard(Protocol):
-    """A manager, as far as renewals are concerned."""
-
-    def departed(self, claim: ClaimId, out: Effects, reason: str = "expired") -> None:
-        """The claim is over here."""
-        ...
-
-
-def answer(sender: Address, alive: Alive, book: LeaseBook, guard: Guard, here: Iterable[ClaimId]) -> Effects:
-    """A host lives: its leases here live on, and it hears which of them there are; what it does not list ends."""
-    out: Effects = []
-    book.heard(sender.node, out)
-    mine = {claim for claim in here if claim.node == sender.node}
-    inside = tuple(claim for claim in alive.inside if claim in mine)
-    missing = tuple(claim for claim in alive.inside if claim not in mine)
-    out.append(Send(sender, AliveOk(alive.count, inside, missing)))
-    for claim in sorted(mine.difference(alive.inside, alive.others)):
-        if alive.newest is not None and claim <= alive.newest:
-            guard.departed(claim, out, "not listed")
-    return out
-
-
-class ChainSide(PoolSide):
-    """The shipped pool's side, with an answer to Alive."""
-
-    def handle(self, event: Event) -> list[Effect]:
-        """As the pool's side, and Alive."""
-        match event:
-            case Received(sender, Alive() as alive):
-                return answer(sender, alive, self.book, self.manager, tuple(self.manager.rows))
-            case _:
-                return super().handle(event)
-
-
-class OrderedSide:
-    """The manager of ordered locking and a lease book, joined by plain calls."""
+class OrderedPools:
+    """The machine `manager` of a node: lines of locks, lease book, and which claims of other nodes are here."""
 
     def __init__(self, node: str, pools: Mapping[str, int], *, watch_peers: bool) -> None:
         self.node = node
         self.book = LeaseBook(node, specs_of(pools), watch_peers=watch_peers)
-        self.manager = OrderedManager(node, 1, self.book)
+        self.manager = Manager(node, 1, self.book)
         self.book.guard = self.manager
+        self.peers = Peers()
+        self._watch_peers = watch_peers
 
-    def start(self) -> Sequence[Effect]:
+    def start(self) -> list[Effect]:
         """Nothing is kept."""
-        return ()
+        return []
 
-    def recover(self, records: Mapping[str, Record]) -> Sequence[Effect]:
+    def recover(self, records: Mapping[str, Record]) -> list[Effect]:
         """The book first, then the locks."""
         out: Effects = []
         self.book.recover(records, out)
         self.manager.recover(records, cast("Boot", records[BOOT_KEY]), out)
+        self._note({claim for claim, _ in self.manager.locks}, out)
         return out
 
-    def handle(self, event: Event) -> Sequence[Effect]:
-        """One event for the book or for the protocol."""
+    def handle(self, event: Event) -> list[Effect]:
+        """One event for the book, for renewals or for the protocol."""
         out: Effects = []
         match event:
             case TimerFired(timer) if timer.startswith(PREFIX):
@@ -99,26 +85,117 @@ class OrderedSide:
             case TimerFired(timer):
                 self.manager.fired(timer, out)
             case Received(sender, Alive() as alive):
-                return answer(
-                    sender, alive, self.book, self.manager, tuple(claim for claim, _ in self.manager.locks)
-                )
+                self.book.heard(sender.node, out)
+                out.append(Send(sender, self.peers.alive(sender.node, alive, self.manager.epoch)))
+            case Received(sender, Standing() as standing):
+                self.book.heard(sender.node, out)
+                answer, over = self.peers.standing(sender.node, standing)
+                for claim in over:
+                    self.manager.departed(claim, out, "not listed")
+                out += [] if answer is None else [Send(sender, answer)]
             case Received(sender, message):
-                if not isinstance(message, _TO_ORDERED):
+                if not isinstance(message, _TO_MANAGER):
                     raise ProtocolViolation(f"{type(message).__name__} is no message for a pool's side")
-                if sender.node != self.node:
-                    self.book.heard(sender.node, out)
+                self.book.heard(sender.node, out)
                 self.manager.receive(sender, cast("ToManager", message), out)
+        if self._watch_peers:
+            self._note({one.claim for one in _saved(out) if isinstance(one, LockRecord | BuriedRecord)}, out)
         return out
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return (self.manager.key(), self.book.key())
+        return (self.manager.key(), self.book.key(), self.peers.key())
 
     def copy(self) -> Self:
         """An independent twin."""
         twin = object.__new__(type(self))
-        twin.node = self.node
+        twin.node, twin._watch_peers = self.node, self._watch_peers
         twin.book = self.book.copy()
         twin.manager = self.manager.copy_with(twin.book)
         twin.book.guard = twin.manager
+        twin.peers = self.peers.copy()
         return twin
+
+    def _note(self, claims: Iterable[ClaimId], out: Effects) -> None:
+        """Locks of these claims have come or gone."""
+        locks = self.manager.locks
+        for claim in sorted(claims):
+            here = [lock for place in range(POOLS_MAX) if (lock := locks.get((claim, place))) is not None]
+            if here:
+                self.peers.arrived(claim, max(lock.attempt for lock in here))
+                self.book.watch(claim, here[0].terms.ttl_ms, out)
+            else:
+                self.peers.left(claim)
+                self.book.unwatch(claim, out)
+
+
+class OrderedClaims:
+    """The machine `claimant` of a client's host: its locks, and their renewal at the nodes."""
+
+    def __init__(self, claimant: Claimant) -> None:
+        self.claimant = claimant
+        self.renewals = Renewals(claimant.node, rho_ppm=20_000, margin_ms=500)
+
+    def start(self) -> list[Effect]:
+        """Nothing is under way."""
+        return []
+
+    def handle(self, event: Event) -> list[Effect]:
+        """One event for the claimant or for renewal."""
+        out: Effects = []
+        match event:
+            case TimerFired(timer) if timer.startswith((RENEW_TIMER, DEADLINE_TIMER)):
+                self._lose(self.renewals.fired(timer, out), out)
+            case Received(sender, AliveOk() | Compared() as answer):
+                self._lose(self.renewals.heard(sender.node, answer, out), out)
+            case _:
+                out += self.claimant.handle(event)
+        self._note(out)
+        return out
+
+    def recover(self, records: Mapping[str, Record]) -> list[Effect]:
+        """Claims go on; granted ones count only when all their nodes have said that they still know them."""
+        out = list(self.claimant.recover(records))
+        self.renewals = self.renewals.anew(cast("Boot", records[BOOT_KEY]).incarnation)
+        for claim in sorted(self.claimant.claims):
+            self._knows(self.claimant.claims[claim], out, recovered=True)
+        return out
+
+    def key(self) -> Hashable:
+        """Equal keys behave alike."""
+        return (self.claimant.key(), self.renewals.key())
+
+    def copy(self) -> Self:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        twin.claimant, twin.renewals = self.claimant.copy(), self.renewals.copy()
+        return twin
+
+    def _lose(self, lost: Iterable[tuple[ClaimId, str]], out: Effects) -> None:
+        for claim, reason in lost:
+            record = self.claimant.claims.get(claim)
+            if record is not None:
+                sender = Address(self.claimant.node, "holder")
+                out += self.claimant.handle(Received(sender, LeaseLost(record.parent or claim, reason)))
+
+    def _note(self, out: Effects) -> None:
+        for record in _saved(out):
+            if isinstance(record, ClaimRecord) and record.claim in self.claimant.claims:
+                self._knows(record, out)
+        for effect in tuple(out):
+            if isinstance(effect, Forget):
+                node, incarnation, counter = effect.key.removeprefix("claim/").rsplit(".", 2)
+                self.renewals.over(ClaimId(node, int(incarnation), int(counter)), out)
+
+    def _knows(self, record: ClaimRecord, out: Effects, *, recovered: bool = False) -> None:
+        if record.phase is Phase.ENDING:
+            self.renewals.over(record.claim, out)
+            return
+        entry = Entry(record.claim, record.attempt, record.phase is Phase.INSIDE)
+        nodes = {lock.node for lock in record.locks}
+        ttl_ms = record.terms.ttl_ms
+        self.renewals.knows(entry, ttl_ms=ttl_ms, nodes=nodes, out=out, recovered=recovered)
+
+
+def _saved(out: Effects) -> list[Record]:
+    return [effect.record for effect in out if isinstance(effect, Save)]

@@ -3,21 +3,25 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from holdall.leases.renewal import Alive, AliveOk, Compared, Standing
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address, Machine
 from holdall.machine.host import Host
+from holdall.parties.claimant_side import ClaimantSide
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain import properties as chain_properties
 from holdall.protocols.chain.claimant import Claimant as ChainClaimant
+from holdall.protocols.chain.claims import Inside
 from holdall.protocols.chain.messages import EndAck, Request
 from holdall.protocols.chain.settling import Settings
 from holdall.protocols.ordered import properties as ordered_properties
 from holdall.protocols.ordered.claimant import Claimant as OrderedClaimant
 from holdall.protocols.ordered.messages import Unlocked
+from holdall.protocols.ordered.plan import Phase
+from holdall.protocols.vocabulary import ClaimId
 from holdall.simulator.overtaking import Overtaking
-from holdall.simulator.renewals import Alive, AliveOk, RenewalMessage, Renewals, Renewed
 from holdall.simulator.setup import DELAY_MS, Setup
-from holdall.simulator.sides import ChainSide, OrderedSide, specs_of
+from holdall.simulator.sides import OrderedClaims, OrderedPools, specs_of
 from holdall.simulator.yardstick import CENTRE, CentralClaimant, CentralManager, YardstickMessage
 
 AGENT = "agent"
@@ -27,9 +31,9 @@ MANAGER = "manager"
 CENTRAL = "central"
 """Name of the yardstick, in place of a protocol's."""
 
+RENEWALS = (Alive, AliveOk, Standing, Compared)
+
 CODEC.register("yardstick", YardstickMessage)
-CODEC.register("renewal", RenewalMessage)
-CODEC.register("renewal record", Renewed)
 
 
 class System(Protocol):
@@ -66,6 +70,10 @@ class System(Protocol):
 
     def entries(self, host: Host) -> int:
         """Entries of claims that are not over, on any host."""
+        ...
+
+    def may_go_on(self, host: Host, claim: ClaimId) -> bool:
+        """Whether a client whose host came up again may use what it was granted before."""
         ...
 
 
@@ -111,6 +119,11 @@ class Central:
         manager = host.parts.get(MANAGER)
         return len(manager.held) + len(manager.waiting) if isinstance(manager, CentralManager) else 0
 
+    def may_go_on(self, host: Host, claim: ClaimId) -> bool:
+        """Its hosts never fall."""
+        del host, claim
+        return True
+
 
 class _Placed:
     """Common to protocols with their pools on the workload's nodes."""
@@ -129,10 +142,7 @@ class _Placed:
         """A manager's or a claimant's; with faults, leases are renewed between them."""
         if name in self._nodes:
             return Host(name, {MANAGER: self._manager(name)})
-        parts: dict[str, Machine] = {CLAIMANT: self._claimant(name)}
-        if self.setup.repairs:
-            parts[AGENT] = Renewals(name, self.setup.ttl_ms)
-        return Host(name, parts)
+        return Host(name, {CLAIMANT: self._claimant(name)})
 
     def _manager(self, name: str) -> Machine:
         raise NotImplementedError
@@ -144,7 +154,7 @@ class _Placed:
 class Chain(_Placed):
     """The default protocol."""
 
-    uncounted: frozenset[type] = frozenset({EndAck, Alive, AliveOk})
+    uncounted: frozenset[type] = frozenset({EndAck, *RENEWALS})
     clocked: frozenset[type] = frozenset({Request})
 
     def __init__(self, setup: Setup) -> None:
@@ -160,16 +170,18 @@ class Chain(_Placed):
             repeat_most_ms=self._repeat_most_ms,
         )
         pools = specs_of(setup.workload.pools_on(name))
-        return ChainSide(name, pools, settings=settings, watch_peers=setup.repairs)
+        return PoolSide(name, pools, settings=settings, watch_peers=setup.repairs)
 
     def _claimant(self, name: str) -> Machine:
-        return ChainClaimant(
+        claimant = ChainClaimant(
             name,
             Address(name, AGENT),
             try_from=self.setup.try_from,
             repeat_ms=self._repeat_ms,
             repeat_most_ms=self._repeat_most_ms,
         )
+        # Without faults nothing needs to be renewed, and the claimant alone is what the figures are about.
+        return ClaimantSide(claimant) if self.setup.repairs else claimant
 
     def given(self, host: Host) -> Mapping[str, int]:
         """Units of active rows."""
@@ -182,8 +194,7 @@ class Chain(_Placed):
         """The chain's own properties, and the bound of overtaking as measured from outside."""
         side = host.parts.get(MANAGER)
         if not isinstance(side, PoolSide):
-            claimant = host.parts[CLAIMANT]
-            return chain_properties.siblings_inside(claimant) if isinstance(claimant, ChainClaimant) else ()
+            return chain_properties.siblings_inside(_chain_claimant(host))
         managers = {
             other.node: part.manager
             for other in others.values()
@@ -214,46 +225,75 @@ class Chain(_Placed):
 
     def entries(self, host: Host) -> int:
         """Rows, or claims of the claimant."""
-        side, claimant = host.parts.get(MANAGER), host.parts.get(CLAIMANT)
-        if isinstance(side, PoolSide):
-            return len(side.manager.rows)
-        return len(claimant.claims) if isinstance(claimant, ChainClaimant) else 0
+        side = host.parts.get(MANAGER)
+        return len(side.manager.rows) if isinstance(side, PoolSide) else len(_chain_claimant(host).claims)
+
+    def may_go_on(self, host: Host, claim: ClaimId) -> bool:
+        """Still granted, and every node has said so."""
+        side = host.parts[CLAIMANT]
+        if not isinstance(side, ClaimantSide) or not isinstance(side.claimant.claims.get(claim), Inside):
+            return False
+        return side.renewals.may_go_on(claim)
 
 
 class Ordered(_Placed):
     """The baseline."""
 
-    uncounted: frozenset[type] = frozenset({Unlocked, Alive, AliveOk})
+    uncounted: frozenset[type] = frozenset({Unlocked, *RENEWALS})
     clocked: frozenset[type] = frozenset()
 
     def _manager(self, name: str) -> Machine:
-        return OrderedSide(name, self.setup.workload.pools_on(name), watch_peers=self.setup.repairs)
+        return OrderedPools(name, self.setup.workload.pools_on(name), watch_peers=self.setup.repairs)
 
     def _claimant(self, name: str) -> Machine:
-        return OrderedClaimant(
-            name, Address(name, AGENT), again_ms=self._repeat_most_ms if self.setup.repairs else None
-        )
+        agent = Address(name, AGENT)
+        claimant = OrderedClaimant(name, agent, again_ms=self._repeat_most_ms if self.setup.repairs else None)
+        return OrderedClaims(claimant) if self.setup.repairs else claimant
 
     def given(self, host: Host) -> Mapping[str, int]:
         """Units of held locks."""
         side = host.parts[MANAGER]
-        return side.manager.used if isinstance(side, OrderedSide) else {}
+        return side.manager.used if isinstance(side, OrderedPools) else {}
 
     def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
         """Lines in order, sums right, books equal."""
         del others
         side = host.parts.get(MANAGER)
-        return ordered_properties.wrong_here(side.manager) if isinstance(side, OrderedSide) else ()
+        return ordered_properties.wrong_here(side.manager) if isinstance(side, OrderedPools) else ()
 
     def restarted(self, name: str) -> None:
         """Nothing is measured over turns."""
 
     def entries(self, host: Host) -> int:
         """Locks, or claims of the claimant."""
-        side, claimant = host.parts.get(MANAGER), host.parts.get(CLAIMANT)
-        if isinstance(side, OrderedSide):
-            return len(side.manager.locks)
-        return len(claimant.claims) if isinstance(claimant, OrderedClaimant) else 0
+        side = host.parts.get(MANAGER)
+        return (
+            len(side.manager.locks) if isinstance(side, OrderedPools) else len(_ordered_claimant(host).claims)
+        )
+
+    def may_go_on(self, host: Host, claim: ClaimId) -> bool:
+        """Still granted, and every node has said so."""
+        side = host.parts[CLAIMANT]
+        record = _ordered_claimant(host).claims.get(claim)
+        if not isinstance(side, OrderedClaims) or record is None or record.phase is not Phase.INSIDE:
+            return False
+        return side.renewals.may_go_on(claim)
+
+
+def _chain_claimant(host: Host) -> ChainClaimant:
+    part = host.parts[CLAIMANT]
+    claimant = part.claimant if isinstance(part, ClaimantSide) else part
+    if not isinstance(claimant, ChainClaimant):
+        raise TypeError(f"{host.node} has no claimant of the chain")
+    return claimant
+
+
+def _ordered_claimant(host: Host) -> OrderedClaimant:
+    part = host.parts[CLAIMANT]
+    claimant = part.claimant if isinstance(part, OrderedClaims) else part
+    if not isinstance(claimant, OrderedClaimant):
+        raise TypeError(f"{host.node} has no claimant of ordered")
+    return claimant
 
 
 SYSTEMS: dict[str, type[Central] | type[Chain] | type[Ordered]] = {
