@@ -12,6 +12,7 @@ from holdall.leases.messages import (
     PoolSpec,
     RaiseFence,
     Reload,
+    RunHook,
     UncleanEnd,
     UnitsBack,
 )
@@ -126,14 +127,16 @@ def test_a_unit_that_must_be_cleaned_lowers_the_capacity_in_the_same_turn() -> N
     out: list[Effect] = []
     book.give_back(HERE, 1, {}, out)
     assert book.capacity("psu") == 1
-    (order,) = [effect.message for effect in out if isinstance(effect, Send)]
+    (order,) = [
+        effect.message for effect in out if isinstance(effect, Send) and isinstance(effect.message, RunHook)
+    ]
     out.clear()
-    book.told(HookDone(order.run, ok=True), out)  # type: ignore[attr-defined]
+    book.told(HookDone(order.run, ok=True), out)
     assert book.capacity("psu") == 2
     assert guard.heard == [("psu",)]
     assert out[-1] == Send(Address("n0", "agent"), UnitsBack(("psu",)))
     out.clear()
-    book.told(HookDone(order.run, ok=True), out)  # type: ignore[attr-defined]
+    book.told(HookDone(order.run, ok=True), out)
     assert out == [], "an answer that comes twice"
 
 
@@ -297,8 +300,8 @@ def test_whatever_happens_no_unit_has_two_holders_and_fences_only_grow(
                     records[key] = record
                 case Forget(key):
                     records.pop(key, None)
-                case Send(_, message) if hasattr(message, "run"):
-                    runs.append(message.run)
+                case Send(_, RunHook() as order):
+                    runs.append(order.run)
                 case _:
                     pass
         out.clear()

@@ -4,6 +4,7 @@ Frames of clients go in, frames come out; time passes only when a test says so; 
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
@@ -40,8 +41,7 @@ FIRST_WALL_MS = 1_700_000_000_000
 
 def pool(name: str, *units: str, **fields: object) -> PoolSpec:
     """A pool without labels, or with `labels={…}`."""
-    labels = fields.pop("labels", {})
-    assert isinstance(labels, dict)
+    labels = cast("dict[str, str]", fields.pop("labels", {}))
     text = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
     pool_id = f"{name}{{{text}}}" if text else name
     spec = PoolSpec(pool=pool_id, name=name, labels=tuple(sorted(labels.items())), units=units)

@@ -62,13 +62,16 @@ def test_a_part_is_dropped_by_the_units_names_and_the_rest_keeps_needs_and_fence
     assert rest.lease.units == tuple(unit for unit in lease.lease.units if unit.name in {"1", "p1"})
     (granted,) = [one for one in other.inbox() if isinstance(one, frames.Granted)]
     assert names(granted) == ["gpu/0", "gpu/2"]
-    (wrong,) = client.say(frames.Drop(client.number(), lease.key, ("gpu/0",)))
+    (again,) = client.say(frames.Drop(client.number(), lease.key, ("gpu/0", "gpu/2")))
+    assert isinstance(again, frames.Granted)
+    assert again.lease == rest.lease
+    (wrong,) = client.say(frames.Drop(client.number(), lease.key, ("gpu/9",)))
     assert isinstance(wrong, frames.Denied)
     assert wrong.text == (
-        f"'gpu/0' names no unit of lease {short_id(lease.lease.lease)} (it has gpu/1, psu/p1)."
+        f"'gpu/9' names no unit of lease {short_id(lease.lease.lease)} (it has gpu/1, psu/p1)."
     )
     (end,) = client.say(frames.Drop(client.number(), lease.key, ("gpu/1", "psu/p1")))
-    assert end == frames.Released(4, lease.lease.lease, "released")
+    assert end == frames.Released(5, lease.lease.lease, "released")
     node.check_counts()
 
 
@@ -237,7 +240,7 @@ def test_sixteen_claims_of_one_client_wait_in_a_line_and_the_rest_is_parked_in_o
     assert [node.agent.state.by_printed[one.claim].record.phase for one in queued[16:]] == ["parked"] * 3
     # a parked claim can be cancelled, and its place is not needed
     client.say(frames.Cancel(client.number(), f"#{queued[17].n}"))
-    order = []
+    order: list[str] = []
     other.releases(lease)
     while True:
         granted = [one for one in client.inbox() + other.inbox() if isinstance(one, frames.Granted)]

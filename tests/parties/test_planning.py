@@ -121,7 +121,7 @@ def test_a_claim_is_placeable_exactly_when_some_distribution_exists(
 
 def exists(needs: list[tuple[set[str], int]], bound: dict[str, int]) -> bool:
     """By trying every distribution."""
-    choices = []
+    choices: list[list[dict[str, int]]] = []
     for names, count in needs:
         pools = sorted(names)
         choices.append(

@@ -221,7 +221,7 @@ def test_c12_two_claims_in_one_turn_get_two_different_units() -> None:
     node = Node(pool("gpu", "0", "1", "2"))
     clients = [Client(node, "a"), Client(node, "b")]
     node.turn([client.asks(client.claim("gpu:1")) for client in clients])
-    got = []
+    got: list[str] = []
     for client in clients:
         (granted,) = client.inbox()
         assert isinstance(granted, frames.Granted)

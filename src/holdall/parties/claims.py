@@ -120,7 +120,9 @@ class Claims:
         pools = sorted({pool for vector in placed.vectors for pool, _ in vector})
         specs = [spec for pool in pools if (spec := self._state.pools.spec(pool)) is not None]
         ends = [spec.max_for_ms for spec in specs if spec.max_for_ms is not None]
-        for_ms = min([*ends, *([] if frame.for_ms is None else [frame.for_ms])], default=None)
+        if frame.for_ms is not None:
+            ends.append(frame.for_ms)
+        for_ms = min(ends, default=None)
         wrong = self._wrong_end(frame, for_ms)
         if wrong is not None:
             self._state.tell(session.connection, frames.Denied(frame.n, *wrong))

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec, NotGranted, Refused
-from holdall.model.names import short_id
+from holdall.model.names import pool_name, short_id
 from holdall.parties.ends import Ends
 from holdall.parties.finding import HELD, Finding, per_node, units_named
 from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked
+from holdall.parties.records import ClaimRecord
 from holdall.parties.revoking import Revoking
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import clock_text
@@ -74,7 +75,12 @@ class Holding:
         claim = self._finding.held(session, frame.key, frame.n, asked)
         if claim is None:
             return
-        chosen = units_named(claim.record, frame.units)
+        names = [name for name in frame.units if not self._given_back(claim.record, name)]
+        if frame.units and not names:
+            # Repeated after its answer was lost.
+            self._state.tell(session.connection, self._granting.answer(claim, frame.n))
+            return
+        chosen = units_named(claim.record, names)
         if isinstance(chosen, str):
             self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, chosen))
             return
@@ -146,6 +152,16 @@ class Holding:
                 self._state.tell(connection, frames.Denied(n, Refused.code, text))
 
     # ------------------------------------------------------------ inside
+
+    def _given_back(self, record: ClaimRecord, name: str) -> bool:
+        """Whether `pool/unit` is a unit, but none of this lease."""
+        pool, _, unit = name.rpartition("/")
+        held = any(g.unit == unit and pool in {g.pool, pool_name(g.pool)} for g in record.grants)
+        return not held and any(
+            unit in spec.units
+            for facts in self._state.pools.facts([pool_name(pool)])
+            if pool in {facts.pool, facts.name} and (spec := self._state.pools.spec(facts.pool)) is not None
+        )
 
     def _keep_only(self, claim: Claim, keep: Sequence[UnitGrant]) -> None:
         record = claim.record

@@ -113,7 +113,7 @@ class PoolSideView:
         pools = [pool for pool, _ in row.most]
         blocked = [pool for pool in pools if counts.blocked(row, pool)] if self.granting else []
         obstacles, more = self._obstacles(row, blocked, obstacles_max)
-        kept = []
+        kept: list[tuple[str, int]] = []
         for pool in pools:
             free = max(counts.free(pool), 0)
             aside = min(free, counts.kept_for_spent(pool, row.age, free))
