@@ -131,6 +131,10 @@ def test_answers_of_one_turn_leave_in_order_and_those_for_nobody_are_dropped() -
         (b"\0\0\xff\xff" + b"\x91" * 65535, "not a frame"),
         (frames.pack(frames.Beat(n=1)), "first frame must be a Hello"),
         (frames.pack(frames.Hello(v=99)), "speaks frame version 1, the client 99"),
+        (
+            frames.pack(frames.Claim(n=1, needs=(frames.Need((frames.Selector(pools=()),)),))),
+            "not a frame",
+        ),
         (frames.pack(HELLO)[:4] + frames.pack(HELLO)[4:].replace(b"hello", b"helmo"), "not a frame"),
     ],
 )

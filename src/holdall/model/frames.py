@@ -22,7 +22,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 class Selector(msgspec.Struct, frozen=True, order=True):
     """One SPEC: `POOL[+POOL…][,KEY=VALUE…][,@NODE][:COUNT|:all]`. count 0 stands for `all`."""
 
-    pools: tuple[Annotated[str, msgspec.Meta(max_length=64)], ...]
+    pools: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(min_length=1)]
     labels: tuple[tuple[Text, Text], ...] = ()
     node: Annotated[str, msgspec.Meta(max_length=64)] = ""
     count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
