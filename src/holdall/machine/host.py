@@ -97,10 +97,13 @@ class Host:
         for part, effects in first.items():
             self._note(part, effects, turn, inside)
         self._drain(turn, inside)
+        parts = self.parts
         for arrival in arrivals:
-            self._note(arrival.part, self.parts[arrival.part].handle(arrival.event), turn, inside)
-            if inside:
-                self._drain(turn, inside)
+            effects = parts[arrival.part].handle(arrival.event)
+            if effects:
+                self._note(arrival.part, effects, turn, inside)
+                if inside:
+                    self._drain(turn, inside)
         return turn
 
     def _drain(self, turn: Turn, inside: "deque[Arrival]") -> None:

@@ -6,7 +6,6 @@ generator that the seed fixes, so a seed reproduces its run, message by message.
 
 import heapq
 import random
-from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 from math import log
@@ -30,7 +29,7 @@ from holdall.machine.trace import Kind, Step
 from holdall.protocols.vocabulary import ClaimId
 from holdall.simulator.clients import Action, Driver, Phase, Seat, Seats
 from holdall.simulator.faults import Strike, strikes
-from holdall.simulator.figures import Figures, Meter
+from holdall.simulator.figures import WARM_UP, Figures, Meter
 from holdall.simulator.judge import Judge
 from holdall.simulator.setup import DELAY_MS, Setup
 from holdall.simulator.systems import AGENT, CLAIMANT, MANAGER, System, system
@@ -102,7 +101,7 @@ class Run:
         self.system: System = system(setup)
         self.now = 0.0
         self.delivered = 0
-        self.messages: Counter[type] = Counter()
+        self.messages: dict[type, int] = {}
         self.measured = 0
         self._on_step = on_step
         self._steps = 0
@@ -127,6 +126,8 @@ class Run:
         self._owners = frozenset(self.system.nodes())
         self._clocked = self.system.clocked
         self._jitter = setup.jitter
+        self._uncounted = self.system.uncounted
+        self._measured_from = self._end * WARM_UP
         self._faulty = setup.faults.any()
 
     def run(self) -> Report:
@@ -277,23 +278,28 @@ class Run:
 
     def _send(self, sender: Address, to: Address, message: Message) -> None:
         kind = type(message)
-        self.messages[kind] += 1
-        if kind not in self.system.uncounted and self.meter.measured(self.now / DELAY_MS):
+        self.messages[kind] = self.messages.get(kind, 0) + 1
+        if self._measured_from <= self.now <= self._end and kind not in self._uncounted:
             self.measured += 1
-        faults = self.setup.faults
-        copies = 1
-        if self._faulty and self.now < self._end:
-            if faults.loss and self._chance.random() < faults.loss:
-                self.meter.faults["loss"] += 1
-                return
-            if faults.duplicate and self._chance.random() < faults.duplicate:
-                self.meter.faults["duplicate"] += 1
-                copies = 2
         site = self.sites.get(to.node)
-        for _ in range(copies if site is not None else 0):
+        if site is None:
+            return
+        copies = self._copies() if self._faulty and self.now < self._end else 1
+        for _ in range(copies):
             # 0.5 + Exp(0.5) mean delays, drawn anew for each message: so messages overtake each other
             delay = DELAY_MS * (0.5 - 0.5 * log(1.0 - self._net.random())) if self._jitter else DELAY_MS
             self._push(self.now + delay, MESSAGE, site, to.part, Received(sender, message))
+
+    def _copies(self) -> int:
+        """How often a message arrives while faults strike."""
+        faults = self.setup.faults
+        if faults.loss and self._chance.random() < faults.loss:
+            self.meter.faults["loss"] += 1
+            return 0
+        if faults.duplicate and self._chance.random() < faults.duplicate:
+            self.meter.faults["duplicate"] += 1
+            return 2
+        return 1
 
     def _deliver(self, site: Site, part: str, event: Received) -> None:
         if site.state is State.PAUSED:

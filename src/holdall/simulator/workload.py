@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdall.protocols.vocabulary import Vector, Visit
+from holdall.protocols.vocabulary import Visit
 
 Load: TypeAlias = Literal["low", "medium", "saturated"]
 
@@ -111,6 +111,10 @@ class Client:
         blocks: dict[int, list[int]] = {}
         for pool in range(workload.pools):
             blocks.setdefault(workload.node_of(pool), []).append(pool)
+        self._place = [
+            (workload.node_name(workload.node_of(pool)), workload.pool_name(pool))
+            for pool in range(workload.pools)
+        ]
         self._blocks = [block for block in blocks.values() if len(block) >= workload.k]
 
     def next(self) -> Wish:
@@ -136,16 +140,11 @@ class Client:
         return sorted(rng.sample(range(workload.pools), workload.k))
 
     def _need(self, pools: list[int]) -> tuple[Visit, ...]:
-        workload = self.workload
-        vectors: dict[int, list[tuple[str, int]]] = {}
+        """Pools ascend, and with them their nodes: so do vectors and visits, as the vocabulary wants it."""
+        units = self.workload.units
+        vectors: dict[str, list[tuple[str, int]]] = {}
         for pool in pools:
-            count = self._rng.randint(1, workload.units) if workload.units > 1 else 1
-            vectors.setdefault(workload.node_of(pool), []).append((workload.pool_name(pool), count))
-        return tuple(
-            Visit(workload.node_name(node), (vector_of(vectors[node]),), 1) for node in sorted(vectors)
-        )
-
-
-def vector_of(entries: list[tuple[str, int]]) -> Vector:
-    """Pools ascending, as the vocabulary wants it."""
-    return tuple(sorted(entries))
+            count = self._rng.randint(1, units) if units > 1 else 1
+            node, name = self._place[pool]
+            vectors.setdefault(node, []).append((name, count))
+        return tuple(Visit(node, (tuple(vector),), 1) for node, vector in vectors.items())

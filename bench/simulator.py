@@ -1,0 +1,55 @@
+"""How many messages the simulator delivers per second of processor time, invariants included, by protocol.
+
+    python bench/simulator.py [--strict]
+
+Times depend on the machine; the last column sets them against a loop of plain additions on the same processor, so
+that runs on different or busy machines can be compared.
+"""
+
+import statistics
+import sys
+import time
+
+from holdall.simulator.run import Run
+from holdall.simulator.setup import Setup
+from holdall.simulator.workload import Workload
+
+ROUNDS = 5
+LOOP = 2_000_000
+
+
+def loop_seconds() -> float:
+    begun = time.process_time()
+    total = 0
+    for number in range(LOOP):
+        total += number
+    return time.process_time() - begun
+
+
+def measured(protocol: str, nodes: int, *, strict: bool) -> tuple[float, float]:
+    """Messages per second, and messages per million additions."""
+    workload = Workload(load="saturated", nodes=nodes)
+    run = Run(Setup(protocol=protocol, workload=workload, duration=2000, strict=strict))
+    before = loop_seconds()
+    begun = time.process_time()
+    report = run.run()
+    seconds = time.process_time() - begun
+    after = loop_seconds()
+    assert report.violations == []
+    additions = LOOP * seconds / ((before + after) / 2)
+    return report.delivered / seconds, report.delivered / additions * 1_000_000
+
+
+def main() -> None:
+    strict = "--strict" in sys.argv[1:]
+    print(f"{'protocol':10} {'nodes':>5} {'messages/s':>12} {'per million additions':>22}")
+    for protocol in ("central", "ordered", "chain"):
+        for nodes in (1, 8):
+            runs = [measured(protocol, nodes, strict=strict) for _ in range(ROUNDS)]
+            rate = max(run[0] for run in runs)
+            relative = statistics.median(run[1] for run in runs)
+            print(f"{protocol:10} {nodes:>5} {rate:>12,.0f} {relative:>22,.0f}")
+
+
+if __name__ == "__main__":
+    main()
