@@ -56,6 +56,8 @@ class Plan:
     processes: int = 20
     commands: int = 3
     """So many of the processes are rows of `holdall run`, the others use the Python client."""
+    claims_of_command: int = 2
+    """So many claims each of the rows makes: each is a new Python process."""
     hold_ms: int = 120
     kill_every_s: tuple[float, float] = (0.6, 2.0)
     pause_every_s: tuple[float, float] = (0.8, 2.5)
@@ -143,9 +145,13 @@ class Stress:
         self.histories.mkdir()
         self.history = HistoryWriter(self.histories / "driver.jsonl", "driver")
         self.outcome = Outcome([])
-        share, rest = divmod(plan.claims, plan.processes)
+        of_clients = plan.claims - plan.commands * plan.claims_of_command
+        share, rest = divmod(of_clients, plan.processes - plan.commands)
         self.places = [
-            Place(number, number < plan.commands, share + (number < rest)) for number in range(plan.processes)
+            Place(number, is_command=True, left=plan.claims_of_command)
+            if number < plan.commands
+            else Place(number, is_command=False, left=share + (number - plan.commands < rest))
+            for number in range(plan.processes)
         ]
         self.node_dead_since: int | None = None
         self.node_starts_at = 0.0

@@ -75,9 +75,11 @@ def work(orders: Orders) -> None:
                 uses = [
                     Use(pool, unit.name, unit.fence) for pool, units in lease.units.items() for unit in units
                 ]
+                # One in eight holds long enough to be renewed, and to be paused while it holds.
+                long = 20 if chance.randrange(8) == 0 else 1
                 for _ in range(chance.randrange(1, 4)):
                     use(guard, uses)
-                    time.sleep(chance.randrange(orders.hold_ms) / 1000)
+                    time.sleep(long * chance.randrange(orders.hold_ms) / 1000)
                 use(guard, uses)
 
 

@@ -75,7 +75,7 @@ def test_nothing_is_found_while_clients_and_the_node_are_killed() -> None:
 
 @pytest.mark.long
 def test_nothing_is_found_in_two_thousand_claims() -> None:
-    outcome = stressed(Plan(seed=SEED + 1, claims=2_000, end_within_s=1_200))
+    outcome = stressed(Plan(seed=SEED + 1, claims=2_000, claims_of_command=20, end_within_s=1_800))
     assert outcome.node_kills >= 10
     assert outcome.kills >= 40
     assert outcome.pauses >= 30
