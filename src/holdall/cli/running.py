@@ -22,8 +22,8 @@ from holdall.cli.surroundings import (
 from holdall.client import scope
 from holdall.client.calls import ClaimCall
 from holdall.client.conversation import Conversation
-from holdall.client.hub import open_link
 from holdall.client.link import Link
+from holdall.client.opening import open_link
 from holdall.client.recorder import Recorder, client_name, open_recorder
 from holdall.client.tenure import Tenure
 from holdall.client.wishes import default_agent

@@ -3,16 +3,14 @@
 import asyncio
 import os
 from collections.abc import Generator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from holdall.client import scope
-from holdall.client.address import find_socket
-from holdall.client.lease import Lease, OnLoss
+from holdall.client.lease import Lease
 from holdall.client.link import Link
-from holdall.client.recorder import client_name, open_recorder
-from holdall.client.wishes import Duration, NeedLike, build_claim, default_agent
+from holdall.client.opening import open_link
+from holdall.client.wishes import Duration, NeedLike, OnLoss, build_claim, default_agent
 from holdall.model import frames
 from holdall.model.durations import parse_duration
 from holdall.model.errors import NotGranted, Unreachable
@@ -200,20 +198,6 @@ class LeaseRequest:
     ) -> None:
         if self._lease is not None:
             await self._lease.__aexit__(kind, value, trace)
-
-
-def open_link(
-    url: str | None, *, agent: str, history: str | os.PathLike[str] | None, role: Any = "client"
-) -> Link:
-    """An open link to the node that `url` or the usual places name."""
-    path: Path = find_socket(url)
-    link = Link(path, role=role, agent=agent, recorder=open_recorder(history, client_name(agent)))
-    try:
-        link.open()
-    except BaseException:
-        link.recorder.close()
-        raise
-    return link
 
 
 def _close_opened(opening: "asyncio.Future[Link]") -> None:

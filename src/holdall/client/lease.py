@@ -4,20 +4,18 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Literal, NoReturn, Self, TypeAlias
+from typing import NoReturn, Self
 
 from holdall.client import scope
 from holdall.client.calls import Call
 from holdall.client.link import Link
 from holdall.client.tenure import Tenure
 from holdall.client.units import Unit, by_pool, drop_names
-from holdall.client.wishes import Duration, NeedLike
+from holdall.client.wishes import Duration, NeedLike, OnLoss
 from holdall.model import frames
 from holdall.model.durations import finite_duration
 from holdall.model.errors import LeaseLost
 from holdall.model.spec import parse_need
-
-OnLoss: TypeAlias = Literal["cancel", "event", "ignore"]
 
 
 class Lease:

@@ -2,24 +2,27 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from holdall.client import interrupt, scope
 from holdall.client.calls import ClaimCall
-from holdall.client.hub import open_link
-from holdall.client.lease import OnLoss
 from holdall.client.link import Link
+from holdall.client.opening import open_link
 from holdall.client.tenure import Tenure
 from holdall.client.units import Unit, by_pool, drop_names
-from holdall.client.wishes import Duration, NeedLike, build_claim, default_agent
+from holdall.client.wishes import Duration, NeedLike, OnLoss, build_claim, default_agent
 from holdall.model import frames
 from holdall.model.durations import finite_duration, parse_duration
 from holdall.model.errors import LeaseLost, NotGranted, Unreachable
 from holdall.model.spec import parse_need
 from holdall.model.why import Why
+
+Outcome = TypeVar("Outcome")
+
+LOOK_UP_SECONDS = 0.5
 
 
 def connect(
@@ -117,7 +120,7 @@ class Hub:
     def _acquire(self, claim: frames.Claim, on_loss: OnLoss) -> "Lease":
         call: ClaimCall = self._link.claim(claim)
         try:
-            tenure = call.future.result()
+            tenure = result_of(call.future)
             if tenure.view and tenure.outer is None:
                 tenure.outer = scope.outer_tenure(tenure.lease.lease)
             return Lease(self._link, tenure, on_loss)
@@ -151,7 +154,7 @@ class Hub:
         return self._ask("log", since_ms=since_ms).log
 
     def _ask(self, what: Any, arg: str = "", since_ms: int | None = None) -> frames.Listing:
-        return self._link.ask(what, arg, since_ms).future.result()
+        return result_of(self._link.ask(what, arg, since_ms).future)
 
     @property
     def node(self) -> str:
@@ -247,7 +250,7 @@ class Lease:
         call = self._link.release(self._tenure, wait=wait)
         self._tenure.forget(self._hear_loss)
         scope.leave(self._tenure)
-        return call.future.result()
+        return result_of(call.future)
 
     def __enter__(self) -> Self:
         self.check()
@@ -267,7 +270,7 @@ class Lease:
         released: Future[frames.Released] = self._link.release(self._tenure).future
         self._tenure.forget(self._hear_loss)
         scope.leave(self._tenure)
-        released.result()
+        result_of(released)
         if loss is None or self._on_loss != "cancel":
             return
         if kind is None or (self._struck is not None and kind is self._struck):
@@ -286,8 +289,8 @@ class Lease:
         units = ", ".join(f"{unit.pool}/{unit.name}#{unit.fence}" for unit in self._tenure.lease.units)
         return f"<Lease {self.id} {units}>"
 
-    def _change(self, make: Any, *, repeatable: bool) -> None:
-        self._link.change(self._tenure, make, repeatable=repeatable).future.result()
+    def _change(self, make: Callable[[int], frames.ToNode], *, repeatable: bool) -> None:
+        result_of(self._link.change(self._tenure, make, repeatable=repeatable).future)
 
     def _hear_loss(self, loss: LeaseLost) -> None:
         """From any thread: the link's, or the body's own when a check finds the deadline passed."""
@@ -295,3 +298,17 @@ class Lease:
         with self._link.lock:
             if self._on_loss == "cancel" and self._body not in {None, threading.get_ident()}:
                 self._struck = interrupt.strike(self._body or 0, loss)
+
+
+def result_of(future: "Future[Outcome]") -> Outcome:
+    """The outcome, whenever it comes.
+
+    A signal that arrives just before a thread begins to wait does not end the waiting, so Ctrl-C could go unheard:
+    therefore the waiting is cut into pieces.
+    """
+    while True:
+        try:
+            return future.result(LOOK_UP_SECONDS)
+        except TimeoutError:  # of this piece, or NotGranted, which is one too
+            if future.done():
+                return future.result()

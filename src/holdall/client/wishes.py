@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from holdall.client import scope
 from holdall.model import frames
@@ -13,6 +13,8 @@ NeedLike: TypeAlias = str | frames.Need
 """A SPEC such as `gpu:2`, or several of them as alternatives: `any_of("gpu:2", "tpu:1")`."""
 Duration: TypeAlias = str | float
 """Seconds, or text as `30s`, `10m`, `1h30m`, `inf`."""
+OnLoss: TypeAlias = Literal["cancel", "event", "ignore"]
+"""What happens to the body of a lease that is lost."""
 
 
 def any_of(*specs: NeedLike) -> frames.Need:
