@@ -315,7 +315,13 @@ class Peers:
             return None, ()
         here = self._here.get(node, {})
         missing = tuple(sorted(claim for claim, one in entries.items() if one.inside and claim not in here))
-        over = tuple(sorted(claim for claim in here if self._is_over(claim, entries, message.newest)))
+        over = tuple(
+            sorted(
+                claim
+                for claim, attempt in here.items()
+                if self._is_over(claim, attempt, entries, message.newest)
+            )
+        )
         return Compared(count, missing), over
 
     def copy(self) -> "Peers":
@@ -333,5 +339,11 @@ class Peers:
             for node, (count, part, entries) in sorted(self._coming.items())
         )
 
-    def _is_over(self, claim: ClaimId, listed: Mapping[ClaimId, Entry], newest: ClaimId | None) -> bool:
-        return claim not in listed and newest is not None and _born(claim) <= newest
+    def _is_over(
+        self, claim: ClaimId, attempt: int, listed: Mapping[ClaimId, Entry], newest: ClaimId | None
+    ) -> bool:
+        entry = listed.get(claim)
+        if entry is not None:
+            # A later attempt ends all earlier ones. Its end was acknowledged here, if the journal has since lost it.
+            return attempt < entry.attempt
+        return newest is not None and _born(claim) <= newest
