@@ -117,6 +117,9 @@ def _need(need: NeedWhy) -> str:
 
 def lost_text(lease: frames.LeaseView, why: str, *, stopped_at_ms: int | None) -> str:
     """The sentence for a lost lease: why, when the command was stopped, which fences are void."""
+    stopped = "" if stopped_at_ms is None else f" The command was stopped at {clock_time(stopped_at_ms)}."
+    if why.startswith("lease "):
+        return f"{plain(why)}{stopped}"  # a node tells the whole sentence
     fences = ", ".join(str(unit.fence) for unit in lease.units[:8])
     void = (
         f" Fence {fences} is void."
@@ -125,7 +128,6 @@ def lost_text(lease: frames.LeaseView, why: str, *, stopped_at_ms: int | None) -
         if fences
         else ""
     )
-    stopped = "" if stopped_at_ms is None else f" The command was stopped at {clock_time(stopped_at_ms)}."
     return f"lease {short_id(lease.lease)} lost: {plain(why).rstrip('.')}.{stopped}{void}"
 
 

@@ -100,7 +100,8 @@ class Tenure:
         with self._lock:
             if self._lost is not None or self.released:
                 return
-            self._lost = LeaseLost(f"lease {self.name} lost: {text}")
+            whole = text.startswith("lease ")  # a node tells the whole sentence
+            self._lost = LeaseLost(text if whole else f"lease {self.name} lost: {text}")
             listeners = list(self._listeners)
         for listener in listeners:
             listener(self._lost)
