@@ -12,7 +12,7 @@ from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
-from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place
+from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place, readable
 from holdall.parties.records import ClaimRecord
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import never, not_granted
@@ -85,7 +85,7 @@ class Claims:
 
     def _wrong(self, frame: frames.Claim) -> tuple[str, str] | None:
         settings = self._state.settings
-        if not frame.needs or len(frame.needs) > NEEDS_MAX or not all(need.options for need in frame.needs):
+        if not readable(frame.needs):
             return BadSpec.code, f"a claim has 1 to {NEEDS_MAX} needs, each with a SPEC, e.g. gpu:1"
         if not settings.ttl_min_ms <= frame.ttl_ms <= settings.ttl_max_ms:
             low, high = show_duration(settings.ttl_min_ms), show_duration(settings.ttl_max_ms)

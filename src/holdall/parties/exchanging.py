@@ -5,7 +5,7 @@ from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, pool_name, short_id
 from holdall.parties.finding import per_node, units_named
 from holdall.parties.granting import Granting, needs_served
-from holdall.parties.planning import Unplaceable, place
+from holdall.parties.planning import Unplaceable, place, readable
 from holdall.parties.state import Claim, Session, State
 from holdall.parties.texts import never
 from holdall.protocols.vocabulary import Exchange, Exchanged, ExchangeRefused, UnitGrant, Visit
@@ -71,7 +71,7 @@ class Exchanging:
                 Refused.code,
                 f"lease {short_id(record.printed)} is being exchanged or revoked already. Try again later.",
             )
-        if len(frame.add) + len(record.needs) > NEEDS_MAX or not all(need.options for need in frame.add):
+        if len(frame.add) + len(record.needs) > NEEDS_MAX or not readable(frame.add):
             return BadSpec.code, f"a lease serves at most {NEEDS_MAX} needs, each with a SPEC"
         names = {name for need in frame.add for option in need.options for name in option.pools}
         placed = place(frame.add, self._state.pools.facts(names), node)

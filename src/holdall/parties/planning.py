@@ -11,7 +11,7 @@ from itertools import islice, product
 import msgspec
 
 from holdall.model.frames import Need, Selector
-from holdall.model.names import is_name, pool_id
+from holdall.model.names import NEEDS_MAX, is_name, pool_id
 from holdall.model.spec import ALL_COUNT
 from holdall.parties.records import Share
 from holdall.protocols.vocabulary import ALL, Vector
@@ -51,6 +51,14 @@ class Unplaceable(msgspec.Struct, frozen=True):
     matching: tuple[PoolFacts, ...]
     overlap: bool
     """True: each need alone could be served, but not all with distinct units."""
+
+
+def readable(needs: Sequence[Need]) -> bool:
+    """Whether these are needs at all: 1 to 32, each with alternatives that name pools."""
+    return 0 < len(needs) <= NEEDS_MAX and all(
+        need.options and all(option.pools and all(map(is_name, option.pools)) for option in need.options)
+        for need in needs
+    )
 
 
 def matching(selector: Selector, pools: Iterable[PoolFacts], node: str) -> list[PoolFacts]:
