@@ -144,7 +144,9 @@ class Manager:
         key = (asked.claim, asked.place)
         lock = self.locks.get(key)
         if asked.attempt <= self.buried.get(key, 0):
-            return  # overtaken by its own Unlock, which is answered by itself
+            # Overtaken by its own Unlock: then nobody listens. Or its lease ran out here, and the word of it was lost.
+            out.append(Send(sender, LockGone(asked.claim, asked.attempt, "over")))
+            return
         if lock is not None and lock.attempt >= asked.attempt:
             if lock.held and lock.attempt == asked.attempt:
                 self._tell(lock, out)  # the answer was lost
