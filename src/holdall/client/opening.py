@@ -3,8 +3,9 @@
 import os
 
 from holdall.client.address import find_socket
-from holdall.client.link import Link, Role
+from holdall.client.link import Link
 from holdall.client.recorder import client_name, open_recorder
+from holdall.client.session import Role
 
 
 def open_link(

@@ -45,7 +45,7 @@ class Tenure:
         self._set_hard_end(granted.for_left_ms)
         self._lost: LeaseLost | None = None
         self._listeners: list[Callable[[LeaseLost], None]] = []
-        self._lock = lock
+        self.lock = lock
         self._clock = clock
 
     @property
@@ -97,7 +97,7 @@ class Tenure:
 
     def lose(self, text: str) -> None:
         """The lease is over. The first reason stays; a lease that was given back can't be lost."""
-        with self._lock:
+        with self.lock:
             if self._lost is not None or self.released:
                 return
             whole = text.startswith("lease ")  # a node tells the whole sentence
@@ -108,7 +108,7 @@ class Tenure:
 
     def listen(self, listener: Callable[[LeaseLost], None]) -> None:
         """Call `listener` once when the lease is lost (at once when it is already). It must not wait for anything."""
-        with self._lock:
+        with self.lock:
             if self.outer is not None:
                 self.outer.listen(listener)
                 return
@@ -119,7 +119,7 @@ class Tenure:
 
     def forget(self, listener: Callable[[LeaseLost], None]) -> None:
         """The listener is called no more."""
-        with self._lock:
+        with self.lock:
             if self.outer is not None:
                 self.outer.forget(listener)
             elif listener in self._listeners:
@@ -129,7 +129,7 @@ class Tenure:
 
     def renew(self, sent_ms: int, valid_for_ms: int) -> None:
         """A renewal sent at `sent_ms` was confirmed."""
-        with self._lock:
+        with self.lock:
             if self._lost is None and sent_ms >= self.sent_ms:
                 self.sent_ms = sent_ms
                 self.deadline_ms = sent_ms + valid_for_ms
@@ -137,7 +137,7 @@ class Tenure:
 
     def change(self, granted: frames.Granted, sent_ms: int) -> None:
         """Other units or another hard end, as the answer to our own request says."""
-        with self._lock:
+        with self.lock:
             self.lease = granted.lease
             self.renew(sent_ms, granted.valid_for_ms)
             self.hard_end_ms = None if granted.for_left_ms is None else sent_ms + granted.for_left_ms
