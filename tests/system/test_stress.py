@@ -67,7 +67,7 @@ def stressed(plan: Plan) -> Outcome:
 
 
 def test_nothing_is_found_while_clients_and_the_node_are_killed() -> None:
-    outcome = stressed(Plan(seed=SEED, claims=350))
+    outcome = stressed(Plan(seed=SEED, claims=300))
     assert outcome.node_kills >= 5
     assert outcome.kills >= 10
     assert outcome.pauses >= 10
