@@ -70,7 +70,7 @@ def _spelling(option: TyperOption) -> str:
     spelled = ", ".join([*option.opts, *option.secondary_opts])
     if option.is_flag:
         return spelled
-    kind = option.bare_type().upper()
+    kind = option.type.name.upper()
     return f"{spelled} {option.metavar or ('TEXT' if kind == 'STR' else kind)}"
 
 
