@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdall.machine.codec import CODEC
-from holdall.machine.contract import Address, ClockRead, Received, SetTimer
+from holdall.machine.contract import Address, Boot, ClockRead, Received, Record, SetTimer
 from holdall.machine.host import Arrival, Host, Turn
 from holdall.model import frames
 from holdall.model.names import FRAME_BYTES_MAX
@@ -99,7 +99,8 @@ requests: st.SearchStrategy[frames.ToNode] = st.one_of(
         n=numbers,
         key=texts,
         wait=flags,
-        exit=st.none() | st.builds(frames.ExitRecord, code=st.none() | st.integers(-(2**63), 2**64 - 1), reason=texts),
+        exit=st.none()
+        | st.builds(frames.ExitRecord, code=st.none() | st.integers(-(2**63), 2**64 - 1), reason=texts),
     ),
     st.builds(frames.Cancel, n=numbers, claim=texts),
     st.builds(frames.Extend, n=numbers, key=texts, for_ms=durations),
@@ -123,6 +124,7 @@ steps = st.lists(
         st.tuples(st.just("close"), numbers, flags),
         st.tuples(st.just("timer"), numbers, flags),
         st.tuples(st.just("hook"), numbers, flags),
+        st.tuples(st.just("restart"), numbers, flags),
     ),
     min_size=1,
     max_size=25,
@@ -134,37 +136,63 @@ class Driver:
 
     def __init__(self) -> None:
         self.host: Host = build_host(SETTINGS, epoch=1, incarnation=1, pid=1, uid=1000)
+        self.records: dict[str, Record] = {}
+        self.incarnation = 1
         self.timers: dict[str, SetTimer] = {}
         self.hooks: list[tuple[Address, RunHook]] = []
         self.keys: list[str] = []
         self.ids: list[str] = []
         self.connections: list[Address] = []
         self.lots = 0
+        self.connected = 0
         self.act(self.host.start())
         for part in (AGENT, MANAGER):
             self.give(part, Address("lab-1", "node"), ClockRead(1_800_000_000_000, 1_000_000))
         for _ in range(3):
             self.connect()
 
+    def restart(self, kind: str) -> None:
+        """The process dies; all that is left is what was saved. A journal may lack everything after a reboot."""
+        self.incarnation += 1
+        epoch = 1 if kind == "same" else self.incarnation
+        if kind == "lost":
+            self.records.clear()
+        self.host = build_host(SETTINGS, epoch=epoch, incarnation=self.incarnation, pid=1, uid=1000)
+        self.timers.clear()
+        self.hooks.clear()
+        quarantine_ms = 0 if kind == "same" else 306_000
+        self.act(
+            self.host.recover(dict(self.records), Boot(kind, epoch, self.incarnation, quarantine_ms, 5000))
+        )
+        for part in (AGENT, MANAGER):
+            self.give(part, Address("lab-1", "node"), ClockRead(1_800_000_100_000, 1_100_000))
+        self.connections.clear()
+        for _ in range(3):
+            self.connect()
+
     def connect(self) -> None:
-        address = Address("lab-1", f"session/{len(self.connections):032x}")
+        self.connected += 1
+        address = Address("lab-1", f"session/{self.connected:032x}")
         self.connections.append(address)
-        self.give(AGENT, address, SessionOpened(uid=1000 + len(self.connections) % 2, user="u", pid=5))
+        self.give(AGENT, address, SessionOpened(uid=1000 + self.connected % 2, user="u", pid=5))
         self.ask(address, frames.Hello(v=frames.VERSION))
 
     def ask(self, address: Address, frame: frames.ToNode) -> None:
         self.lots += 1
         known = frames.read_request(frames.pack(frame)[frames.LENGTH_BYTES :])
-        uid = 1000 + (int(address.part[-1], 16) + 1) % 2
+        uid = 1000 + int(address.part[-1], 16) % 2
         self.give(AGENT, address, Asked(known, uid, "u", f"{self.lots:032x}"))
 
     def give(self, part: str, sender: Address, message: object) -> None:
         self.act(self.host.turn((Arrival(part, Received(sender, message)),)))  # type: ignore[arg-type]
 
     def act(self, turn: Turn) -> None:
-        for record in turn.saves.values():
-            if record is not None:
-                assert CODEC.decode(CODEC.encode(record)) == record
+        for key, record in turn.saves.items():
+            if record is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = CODEC.decode(CODEC.encode(record))
+                assert self.records[key] == record
         for name, order in turn.timers.items():
             self.timers.pop(name, None)
             if isinstance(order, SetTimer):
@@ -188,6 +216,8 @@ class Driver:
         if kind == "hook" and self.hooks:
             sender, order = self.hooks.pop(number % len(self.hooks))
             self.give(sender.part, Address("lab-1", HOOKS), HookDone(order.run, ok=bool(what), text="t"))
+        elif kind == "restart":
+            self.restart(("same", "reboot", "lost")[number % 3])
         elif kind == "timer" and self.timers:
             name = sorted(self.timers)[number % len(self.timers)]
             del self.timers[name]
