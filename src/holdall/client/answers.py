@@ -47,7 +47,7 @@ class Answers:
                 tenure = self._session.tenures.get(lease)
                 if tenure is not None:
                     tenure.revoked = stop
-                    tenure.lose(text)
+                    self._lost_there(tenure, text)
                 for view in self._session.views:
                     if view.lease.lease == lease:
                         view.lose(text)
@@ -78,7 +78,7 @@ class Answers:
                 if tenure.view:
                     tenure.outer = self._session.tenures.get(granted.lease.lease)
                     if tenure.outer is None:
-                        self._session.views.append(tenure)
+                        self._session.views[tenure] = call.claim
                 else:
                     self._session.tenures[granted.lease.lease] = tenure
                     tenure.listen(lambda _: self._tenure_lost(tenure))
@@ -89,15 +89,29 @@ class Answers:
             case LeaseCall():
                 call.tenure.change(granted, call.sent_ms or 0)
                 call.succeed(granted)
+            case _ if granted.view:
+                pass  # the lease is somebody else's
+            case _ if (known := self._session.tenures.get(granted.lease.lease)) is not None:
+                known.lease = granted.lease  # a change that nobody waits for any more has come true
             case _:
                 # A grant that nobody here asked for any more must not stay held.
                 number = self._session.number()
                 self._session.wire.send(frames.Release(n=number, key=granted.key))
 
     def _tenure_lost(self, tenure: Tenure) -> None:
-        self._session.recorder.lost(tenure)
+        """Called by whoever has looked at the clock, in any thread."""
+        session = self._session
+        with session.lock:
+            session.recorder.lost(tenure)
+            if not tenure.revoked and session.tenures.pop(tenure.lease.lease, None) is not None:
+                # By our clock; whoever still works with it has until the node's own end of it.
+                session.give_up(tenure, not_before_ms=session.over_by_ms(tenure))
+
+    def _lost_there(self, tenure: Tenure, text: str) -> None:
+        """The node says so: nothing is left to be given back, unless it only asks for it."""
         if not tenure.revoked:
             self._session.tenures.pop(tenure.lease.lease, None)
+        tenure.lose(text)
 
     def _denied(self, denied: frames.Denied) -> None:
         call = self._session.calls.pop(denied.n, None)
@@ -121,7 +135,9 @@ class Answers:
                 self._end_release(call, frames.Released(n=call.number, lease="", what="already ended"))
             case LeaseCall(attach=True):
                 if denied.definite and denied.retry_after_ms is None:
-                    call.tenure.lose(f"{denied.text} {call.tenure.name} was not renewed in time.")
+                    self._lost_there(
+                        call.tenure, f"{denied.text} {call.tenure.name} was not renewed in time."
+                    )
                 call.fail(problem)
             case _:
                 call.fail(problem)
@@ -150,10 +166,13 @@ class Answers:
                 tenure.renew(sent, alive[lease])
                 self._session.recorder.renewed(tenure)
             elif tenure.sent_ms <= sent and tenure.born_ms < sent and not tenure.released:
-                tenure.lose(_ENDED_THERE)
-        self._session.views = [
-            view for view in self._session.views if not view.released and view.lost is None
-        ]
+                tenure.revoked = False
+                self._lost_there(tenure, _ENDED_THERE)
+        self._session.views = {
+            view: claim
+            for view, claim in self._session.views.items()
+            if not view.released and view.lost is None
+        }
         for view in self._session.views:
             if view.lease.lease in alive:
                 view.renew(sent, alive[view.lease.lease])
@@ -206,6 +225,8 @@ class Answers:
             if isinstance(call, LeaseCall) and call.attach:
                 del self._session.calls[call.number]
         self._session.unsent = [call for _, call in sorted(self._session.calls.items())]
+        for view in list(self._session.views):
+            self._session.look_again(view)
         if not welcome.resumed:
             # The node does not know our session any more: ask for each lease by its key.
             for tenure in list(self._session.tenures.values()):

@@ -23,6 +23,10 @@ class Call(Generic[Outcome]):
         self.sent_ms: int | None = None
         """When it was sent last; None: never."""
         self.answer_by_ms: int | None = None
+        self.not_before_ms = 0
+        """It is sent then at the earliest."""
+        self.patient = False
+        """Nobody waits for it, but it must come true: it is repeated until the node has answered, however long that takes."""
         self.future: Future[Outcome] = Future()
         self.future.set_running_or_notify_cancel()
 

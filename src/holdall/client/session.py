@@ -37,8 +37,8 @@ class Session:
         self.lock = lock
         self.tenures: dict[str, Tenure] = {}
         """By printed id: what this session renews."""
-        self.views: list[Tenure] = []
-        """Views of leases that other processes renew; each Beat tells how long they last."""
+        self.views: dict[Tenure, frames.Claim] = {}
+        """Views of leases that other processes renew, and what was asked for; each Beat tells how long they last."""
         self.calls: dict[int, Call[Any]] = {}
         """By number: what has no final answer yet."""
         self.unsent: list[Call[Any]] = []
@@ -79,9 +79,14 @@ class Session:
         """What was handed in, and a renewal where one is due."""
         if not self.wire.ready:
             return
+        now = boottime_ms()
         unsent, self.unsent = self.unsent, []
         for call in unsent:
-            if call.number in self.calls:
+            if call.number not in self.calls:
+                continue
+            if call.not_before_ms > now:
+                self.unsent.append(call)
+            else:
                 self._send(call)
         now = boottime_ms()
         due = self._beat_due_ms()
@@ -106,9 +111,15 @@ class Session:
     def attach(self, tenure: Tenure) -> None:
         """Ask for a lease by its key, at once."""
         number = self.number()
-        call = LeaseCall(
-            frames.Attach(n=number, key=tenure.key), number, tenure, repeatable=True, attach=True
-        )
+        self._attach(frames.Attach(n=number, key=tenure.key), number, tenure)
+
+    def look_again(self, view: Tenure) -> None:
+        """A node that was started again knows of no views: ask for the same one, at once."""
+        number = self.number()
+        self._attach(msgspec.structs.replace(self.views[view], n=number), number, view)
+
+    def _attach(self, frame: frames.ToNode, number: int, tenure: Tenure) -> None:
+        call = LeaseCall(frame, number, tenure, repeatable=True, attach=True)
         call.future.add_done_callback(lambda done: done.exception())  # nobody waits for it
         self.calls[number] = call
         self._send(call)
@@ -142,11 +153,15 @@ class Session:
     def wake_ms(self) -> int | None:
         """The next moment at which something is due; None: only when something happens."""
         moments = [call.answer_by_ms for call in self.calls.values() if call.answer_by_ms is not None]
-        held = itertools.chain(self.tenures.values(), self.views)
+        held = [
+            *self.tenures.values(),
+            *self.views,
+        ]  # looking at one may show that it is over, and take it out
         moments += [tenure.end_ms() for tenure in held if not tenure.released and tenure.lost is None]
         if self.wire.ready:
             due = self._beat_due_ms()
             moments += [] if due is None else [due]
+            moments += [call.not_before_ms for call in self.unsent]
         elif not self.wire.connected:
             moments.append(self.wire.retry_at_ms)
         return min(moments, default=None)
@@ -159,6 +174,20 @@ class Session:
     def cancel(self, call: ClaimCall) -> None:
         """End a claim that was sent; the node releases what it has granted in the meantime."""
         number = self.number()
-        self.post(
-            ReleaseCall(frames.Cancel(n=number, claim=f"#{call.number}"), number, claim_number=call.number)
+        cancel = ReleaseCall(
+            frames.Cancel(n=number, claim=f"#{call.number}"), number, claim_number=call.number
         )
+        cancel.patient = True
+        self.post(cancel)
+
+    def give_up(self, tenure: Tenure, *, not_before_ms: int = 0) -> None:
+        """Nobody here holds this lease any more, but its node may: there each frame of this session renews it."""
+        number = self.number()
+        call = ReleaseCall(frames.Release(n=number, key=tenure.key), number)
+        call.patient = True
+        call.not_before_ms = not_before_ms
+        self.post(call)
+
+    def over_by_ms(self, tenure: Tenure) -> int:
+        """When its node ends a lease that is not renewed any more, by our clock."""
+        return tenure.sent_ms + tenure.ttl_ms * (1_000_000 + self.welcome.rho_ppm) // 1_000_000

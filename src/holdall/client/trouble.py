@@ -53,6 +53,8 @@ class Trouble:
                     self.fail(call, self._no_answer("it broke the connection off before it answered"))
         away = now - self._session.away_since_ms
         for call in list(self._session.calls.values()):
+            if call.patient:
+                continue
             patience = AWAY_CLAIM_MS_MAX if isinstance(call, ClaimCall) else AWAY_MS_MAX
             if away >= patience:
                 self.fail(call, self._no_answer(f"it is away for {show_duration(away)}"))
@@ -78,7 +80,8 @@ class Trouble:
         elif isinstance(call, ReleaseCall) and call.tenure is not None:
             if call.history_stamp:
                 self._session.recorder.released(call.tenure, call.history_stamp, ok=None)
-            self._session.tenures.pop(call.tenure.lease.lease, None)
+            if self._session.tenures.pop(call.tenure.lease.lease, None) is not None:
+                self._session.give_up(call.tenure)
             call.succeed(
                 frames.Released(
                     n=call.number,
