@@ -56,10 +56,11 @@ def _makes_cgroups() -> bool:
         own = Path("/proc/self/cgroup").read_text(encoding="utf-8").strip().rpartition("::")[2]
         probe = Path("/sys/fs/cgroup") / own.lstrip("/") / f"probe-{os.getpid()}"
         probe.mkdir()
+        real = (probe / "cgroup.kill").exists()  # a plain folder, or a kernel before 5.14, has none
         probe.rmdir()
     except OSError:
         return False
-    return True
+    return real
 
 
 CAPABILITIES: Mapping[str, Capability] = {

@@ -151,11 +151,11 @@ async def test_a_revoked_lease_is_confirmed_by_a_release_when_the_body_has_ended
     async with holdall.connect(node.url) as hub:
         lease = await granted_lease(node, hub)
         order: list[str] = []
+        release = asyncio.ensure_future(answer_release(node))
+        release.add_done_callback(lambda _: order.append("released"))
         with pytest.raises(holdall.LeaseLost):
             async with lease:
                 node.say(frames.Lost(lease.info.lease, "needed", stop=True))
-                release = asyncio.ensure_future(answer_release(node))
-                release.add_done_callback(lambda _: order.append("released"))
                 try:
                     await asyncio.sleep(FOREVER)
                 finally:

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from guardian.guarded import alive
@@ -22,7 +22,7 @@ def environment(lab: Lab, **more: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(lab: Lab, *arguments: str, **more: str) -> "Iterator[subprocess.Popen[str]]":
+def running(lab: Lab, *arguments: str, **more: str) -> "Generator[subprocess.Popen[str]]":
     """A `holdall run` in the background; killed when the test leaves it, and its guardian waited for."""
     process = subprocess.Popen(
         [*HOLDALL, "run", *arguments],

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from node.lab import Lab, lab
 from node.waiting import until
-from system.runs import all_free, free_units, numbers_in, ran, running
+from system.runs import all_free, environment, free_units, numbers_in, ran, running
 
 pytestmark = [pytest.mark.system, pytest.mark.requires("linux")]
 
@@ -134,6 +135,16 @@ def test_c17_a_run_inside_a_run_uses_what_the_outer_one_holds(node: Lab, tmp_pat
     assert "part of the lease you hold" in errors
     assert "you already hold" in errors
     assert all_free(node)
+
+
+def test_what_the_run_was_started_to_ignore_its_command_ignores_too(node: Lab) -> None:
+    nohup = (
+        f"trap '' HUP; exec {sys.executable} -m holdall.cli run --need psu -- sh -c 'kill -HUP $$; exit 4'"
+    )
+    run = subprocess.run(
+        ["sh", "-c", nohup], env=environment(node), stdin=subprocess.DEVNULL, check=False, timeout=90
+    )
+    assert run.returncode == 4
 
 
 def test_an_alternative_is_taken_when_the_first_choice_is_busy(node: Lab, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from node.waiting import until
 from system.runs import all_free, environment, free_units, numbers_in, running
 from system.terminal import HOLDALL, PROMPT, Shell
 
-pytestmark = [pytest.mark.system, pytest.mark.requires("linux")]
+pytestmark = [pytest.mark.system, pytest.mark.requires("linux", "bash")]
 
 RUN = f"{HOLDALL} run --need psu:2 --"
 

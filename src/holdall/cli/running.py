@@ -269,6 +269,8 @@ class Run:
                 self._empty_stamp = self._recorder.releasing(self._tenure, at_ms=at_ms)
             case orders.Ended(released=what):
                 self._recorder.released(self._tenure, self._empty_stamp, ok=True if what else None)
+            case orders.NotStarted():
+                self._recorder.released(self._tenure, self._empty_stamp, ok=None)
             case _:
                 pass
 
@@ -316,5 +318,8 @@ class Run:
     def _release_ourselves(self, socket_path: str) -> None:
         """The guardian can't any more. Where the node does not answer, the lease runs out by itself."""
         record = frames.ExitRecord(reason="the guardian was killed; nothing of the command is left")
+        stamp, ok = self._recorder.releasing(self._tenure), None
         with contextlib.suppress(HoldallError), Conversation(socket_path) as node:
             node.ask(frames.Release(n=node.number(), key=self._tenure.key, exit=record))
+            ok = True
+        self._recorder.released(self._tenure, stamp, ok=ok)
