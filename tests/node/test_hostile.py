@@ -47,6 +47,11 @@ max_for = "1h"
     state=Path("/tmp/hd-hostile"),
 )
 
+
+def _one_need(pool: str, count: int) -> tuple[frames.Need, ...]:
+    return (frames.Need((frames.Selector((pool,), count=count),)),)
+
+
 texts = st.sampled_from(
     ["", "x", "board", "psu", "board/b-1", "psu/0", "#1", "KEY", "ID", "\u2028é", "a" * 512]
 )
@@ -84,7 +89,7 @@ requests: st.SearchStrategy[frames.ToNode] = st.one_of(
         frames.Claim,
         n=numbers,
         needs=st.builds(
-            lambda pool, count: (frames.Need((frames.Selector((pool,), count=count),)),),
+            _one_need,
             st.sampled_from(["board", "psu"]),
             st.integers(0, 3),
         ),
