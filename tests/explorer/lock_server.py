@@ -56,6 +56,11 @@ class Line(msgspec.Struct, frozen=True, tag="line"):
     ended: tuple[ClaimId, ...]
 
 
+class Kept(msgspec.Struct, frozen=True, tag="kept"):
+    claim: ClaimId
+    phase: str
+
+
 class Server:
     """The first in line has the lock. `rule` names what is left out."""
 
@@ -120,9 +125,19 @@ class Customer:
         return []
 
     def recover(self, records: Mapping[str, Record]) -> Sequence[Effect]:
-        return []
+        self.phases = {
+            kept.claim: kept.phase for kept in records.values() if isinstance(kept, Kept) and kept.phase
+        }
+        return [effect for claim in sorted(self.phases) for effect in self._ask(claim)]
 
     def handle(self, event: Event) -> Sequence[Effect]:
+        effects = list(self._handled(event))
+        claim = getattr(getattr(event, "message", None), "claim", None)
+        if claim is not None:
+            effects.append(Save(str(claim), Kept(claim, self.phases.get(claim, ""))))
+        return effects
+
+    def _handled(self, event: Event) -> Sequence[Effect]:
         if isinstance(event, TimerFired):
             return self._ask(next(claim for claim in self.phases if str(claim) == event.timer))
         claim: ClaimId = getattr(event.message, "claim")  # noqa: B009

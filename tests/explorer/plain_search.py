@@ -87,7 +87,7 @@ class PlainSearch:
             if isinstance(order, SetTimer) and self.with_timers:
                 timers.add(timer)
         saved: dict[str, Record] = dict(node.saved[name])
-        if self.with_records and name in self.system.world.nodes():
+        if self.with_records:
             for key, record in turn.saves.items():
                 saved.pop(key, None)
                 if record is not None:
@@ -125,7 +125,7 @@ class PlainSearch:
                 for timer in timers:
                     yield self.turn(node, name, node.hosts[name].fire(timer), node.scene, node.net)
         if left["restart"]:
-            for name in self.system.world.nodes():
+            for name in self.system.hosts():
                 yield from self.restarts(node, name, node.saved[name])
 
     def restarts(self, node: Node, name: str, saved: Mapping[str, Record]) -> Iterator[Node]:

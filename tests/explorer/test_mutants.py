@@ -75,7 +75,7 @@ def test_the_shipped_rule_keeps_the_mutants_trace_from_being_followed(name: str)
     assert replay(steps_of(space, violation.moves), shipped.build) is not None
 
 
-@pytest.mark.parametrize(("world", "states"), [("x2", 22058)])
+@pytest.mark.parametrize(("world", "states"), [("x2", 40044)])
 def test_nothing_need_be_saved_before_a_kill(world: str, states: int) -> None:
     space = Space(ChainSystem(named(world), manager=HARMLESS), budget(crash=1))
     result = explore(space)

@@ -63,7 +63,7 @@ class Space:
     """The moves of one world under given faults."""
 
     def __init__(
-        self, system: System, left: Budget, *, timers: Timers | None = None, claimants_crash: bool = False
+        self, system: System, left: Budget, *, timers: Timers | None = None, claimants_crash: bool = True
     ) -> None:
         self.system = system
         self.clients = Clients(system.world, left, system.placed)
@@ -74,7 +74,7 @@ class Space:
         self.events = Events()
         self.timers: Timers = timers or ("quiet" if repairs_needed(left) else "off")
         counts = dict(zip(KINDS, left, strict=True))
-        records = any(counts[kind] for kind in ("crash", "restart", "reboot"))
+        crashes = bool(counts["crash"] or counts["restart"])
         self.tables = [
             HostTable(
                 name,
@@ -82,7 +82,8 @@ class Space:
                 self.mail,
                 self.notices,
                 timers=self.timers != "off",
-                records=records and (number < self.nodes or claimants_crash),
+                records=(crashes and (number < self.nodes or claimants_crash))
+                or (bool(counts["reboot"]) and number < self.nodes),
                 meter=system.world.meter and number < self.nodes,
             )
             for number, name in enumerate(self.names)

@@ -205,14 +205,6 @@ def _metered(name: str, passes: int = 1) -> Callable[[], World]:
     return lambda: msgspec.structs.replace(named(name, passes=passes), meter=True)
 
 
-def _one() -> World:
-    return world("n1a", "a", ["0:a"])
-
-
-def _two() -> World:
-    return world("n1aa", "a", ["0:a", "0:a"])
-
-
 def _two_tries() -> World:
     return world("n1at", "a", [plan("0:a", wait=False), plan("0:a", wait=False)])
 
@@ -275,7 +267,7 @@ _ALL = (
         "epoch-asked",
         "who knows another epoch is refused",
         EpochUnasked,
-        _one,
+        _world("n1a"),
         "row stays",
         (("wipe", 1), ("duplicate", 1)),
         timers="any",
@@ -311,7 +303,7 @@ _ALL = (
         "save-allowed",
         "a grant is saved before Allowed leaves",
         unsaved(Allowed),
-        _two,
+        _world("n1aa"),
         "exclusion",
         _CRASH,
     ),
@@ -327,7 +319,7 @@ _ALL = (
         "save-end",
         "an end is saved before EndAck leaves",
         unsaved(EndAck),
-        _one,
+        _world("n1a"),
         "row stays",
         _CRASH,
     ),

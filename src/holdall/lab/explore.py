@@ -45,8 +45,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     json: bool = False
     timers: str | None = None
     """off, quiet (only when nothing is in flight) or any; None: quiet when the faults can lose something."""
-    claimants_crash: bool = False
-    """Crashes and restarts hit claimants' hosts, too."""
+    claimants_crash: bool = True
+    """Crashes and restarts hit claimants' hosts, not only nodes that own pools."""
 
 
 class _Found(msgspec.Struct, omit_defaults=False):

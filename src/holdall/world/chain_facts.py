@@ -37,6 +37,8 @@ def stands_on(row: Row, nodes: dict[str, NodeFacts]) -> bool:
     before = nodes[visit.node]
     if before.epoch != visit.epoch or dict(before.buried).get(row.claim, 0) >= row.attempt:
         return True  # that node has lost all it had, or the claim is ending
+    if any(claim == row.claim and mem.attempt > row.attempt for claim, mem in before.mems):
+        return True  # a later attempt has ended this one there
     return any(
         other.claim == row.claim and (other.attempt > row.attempt or (other.active and other.n == row.pn))
         for other in before.rows
@@ -48,11 +50,11 @@ def _is_try(row: Row) -> bool:
 
 
 def waits(before: NodeFacts, after: NodeFacts) -> list[Waits]:
-    """Rows that came to wait in this turn, with those in front of them."""
+    """Rows that came in this turn and wait or may have to wait again, with those in front of them."""
     known = {(row.claim, row.attempt) for row in before.rows}
     found: list[Waits] = []
     for row in after.rows:
-        if row.active or (row.claim, row.attempt) in known:
+        if (row.active and row.last) or (row.claim, row.attempt) in known:
             continue
         pools = {pool for pool, _ in row.most}
         ahead = sum(

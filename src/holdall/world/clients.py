@@ -91,7 +91,7 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 class Waits(msgspec.Struct, frozen=True, tag="waits"):
-    """Meter: a claim waits at a node for the first time, behind `ahead` older ones that want one of its pools."""
+    """Meter: a claim has come to a node, `ahead` older ones that want one of its pools wait there."""
 
     node: str
     claim: ClaimId

@@ -65,6 +65,8 @@ def _again(text: str, repeat: int) -> ClaimPlan:
 
 def _one_node() -> list[World]:
     return [
+        world("n1a", "a", ["0:a"]),
+        world("n1aa", "a", ["0:a", "0:a"]),
         world("n1abc", "ab", ["0:ab", "0:a", "0:b"]),
         world("n1ab4", "ab", ["0:ab", "0:a", "0:b", "0:a"]),
         world("n1tri", "abc", ["0:ab", "0:bc", "0:ac"]),
@@ -78,6 +80,7 @@ def _two_nodes() -> list[World]:
     x3 = ["0:ab->1:ab", "1:a->0:a"]
     return [
         world("x2", "ab", ["0:ab->1:ab", "1:ab->0:ab"]),
+        world("x2one", "a", ["0->1", "1"]),
         world("x2low", "ab", ["0:ab->1:a", "0:b->1:ab"]),
         world("x3", "ab", [*x3, "1:ab"]),
         world("x3b", "ab", [*x3, "0:a"]),
