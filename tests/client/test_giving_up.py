@@ -67,6 +67,7 @@ async def test_c6_a_claim_given_up_while_the_node_was_away_is_cancelled_when_it_
     node: ScriptedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trouble, "AWAY_CLAIM_MS_MAX", 1)
+    monkeypatch.setattr(trouble, "AWAY_MS_MAX", 1)
     async with holdall.connect(node.url) as hub:
         asking = asyncio.ensure_future(hub.lease("gpu:1")._acquire())
         claim = await asyncio.to_thread(node.hear, frames.Claim)
