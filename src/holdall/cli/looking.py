@@ -12,7 +12,6 @@ from holdall.cli.tables import ago, clock_time, plain, print_json, print_table
 from holdall.cli.why import why_lines
 from holdall.model import frames
 from holdall.model.durations import parse_duration, show_duration
-from holdall.model.errors import BadSpec
 from holdall.model.names import short_id
 
 UNITS_SHOWN_MAX = 8
@@ -140,12 +139,17 @@ def why(
 ) -> None:
     """Why a claim waits: its place, who blocks it and until when, how many can still get ahead."""
     with converse(url) as node:
-        waits = node.listing(frames.Ask(n=node.number(), what="why", arg=claim)).waits
+        answer = node.listing(frames.Ask(n=node.number(), what="why", arg=claim))
     if json:
-        print_json("why", waits[0] if waits else None)
+        print_json(
+            "why", answer.waits[0] if answer.waits else None, leases=msgspec.to_builtins(answer.leases)
+        )
         return
-    for line in (line for wait in waits for line in why_lines(wait)):
+    for line in (line for wait in answer.waits for line in why_lines(wait)):
         sys.stdout.write(line + "\n")
+    for lease in answer.leases:
+        sys.stdout.write("waits no more: it has what it asked for\n")
+        _write_lease(lease)
 
 
 @app.command(epilog="Examples: holdall log · holdall log --since 1h --json")
@@ -202,13 +206,23 @@ def show(
 ) -> None:
     """One lease: units with fences, holder, times."""
     with converse(url) as node:
-        leases = node.listing(frames.Ask(n=node.number(), what="show", arg=own_key(key))).leases
-    if not leases:
-        raise BadSpec("no such lease. See: holdall who")
-    lease = leases[0]
+        answer = node.listing(frames.Ask(n=node.number(), what="show", arg=own_key(key)))
     if json:
-        print_json("lease", lease)
+        lease = answer.leases[0] if answer.leases else None
+        print_json("lease", lease, log=msgspec.to_builtins(answer.log))
         return
+    for lease in answer.leases:
+        _write_lease(lease)
+    if not answer.leases:
+        sys.stdout.write("lease     has ended\n")
+    for row in answer.log:
+        cells = _log_cells(row)
+        sys.stdout.write(
+            f"{'history':<9} " + "  ".join(cell for cell in (cells[0], cells[1], *cells[4:]) if cell) + "\n"
+        )
+
+
+def _write_lease(lease: frames.LeaseView) -> None:
     until = clock_time(lease.until_ms) if lease.until_ms is not None else "no end"
     facts = [
         (
