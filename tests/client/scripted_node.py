@@ -122,6 +122,13 @@ class ScriptedNode:
             assert time.monotonic() < end, f"no Beat within {WITHIN_S:g} s"
             time.sleep(0.005)
 
+    def wait_for_hello(self, count: int) -> None:
+        """Until so many greetings have come in all."""
+        end = time.monotonic() + WITHIN_S
+        while len(self.hellos) < count:
+            assert time.monotonic() < end, f"only {len(self.hellos)} greetings within {WITHIN_S:g} s"
+            time.sleep(0.002)
+
     def hears_nothing_more(self) -> bool:
         return self.heard.empty()
 

@@ -17,7 +17,7 @@ import pytest
 from client.scripted_node import ScriptedNode, lease_view
 
 import holdall
-from holdall.client.address import candidates, socket_of_url
+from holdall.client.address import candidates, find_socket, socket_of_url
 from holdall.client.recorder import whole_needs
 from holdall.client.units import drop_names
 from holdall.client.wishes import any_of
@@ -262,6 +262,22 @@ def test_a_named_node_is_the_only_candidate(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("HOLDALL_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert candidates() == (tmp_path / "run/holdall.sock", tmp_path / "state/holdall/holdall.sock")
+
+
+def test_of_the_usual_places_the_first_where_a_node_listens_is_taken(
+    node: ScriptedNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HOLDALL_URL", raising=False)
+    monkeypatch.setenv("HOLDALL_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "holdall").mkdir()
+    (tmp_path / "holdall" / "holdall.sock").symlink_to(node.path)
+    assert find_socket() == tmp_path / "holdall" / "holdall.sock"
+    node.go_away()
+    with pytest.raises(
+        holdall.Unreachable, match=r"no socket there.*nobody listens.*Start one: holdall serve"
+    ):
+        find_socket()
 
 
 def test_public_names_are_there_and_nothing_else() -> None:

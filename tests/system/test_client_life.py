@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,30 @@ def test_leases_extensions_drops_and_exchanges(node: Lab) -> None:
             assert seen.reason == "hil"
         assert lease.release().what == "already released"
     assert all_free(node)
+
+
+def test_an_exchange_that_must_wait_gives_everything_back_first(node: Lab) -> None:
+    with holdall.sync.connect(url(node)) as hub, holdall.sync.connect(url(node)) as others:
+        other = others.lease("psu:2")
+        with hub.lease("board:2", reason="hil") as lease:
+            first = lease.id
+            with pytest.raises(holdall.NotGranted):
+                lease.exchange(add="psu:1", drop="board-1")
+            assert [unit.name for unit in lease.units["board"]] == ["board-1", "board-2"]
+            releasing = threading.Thread(target=_release_when_somebody_waits, args=(others, other))
+            releasing.start()
+            lease.exchange(add="psu:1", drop="board-1", release_first=True, wait=30)
+            releasing.join()
+            assert {pool: len(units) for pool, units in lease.units.items()} == {"board": 1, "psu": 1}
+            assert lease.id != first
+            with hub.lease("psu:1") as view:  # the scope is the new lease's
+                assert view.units["psu"] == lease.units["psu"]
+    assert all_free(node)
+
+
+def _release_when_somebody_waits(hub: holdall.sync.Hub, lease: holdall.sync.Lease) -> None:
+    until(lambda: len(hub.queue()) == 1 and len(hub.who()) == 1, "it has given everything back and waits")
+    lease.release()
 
 
 def test_c17_nested_claims(node: Lab) -> None:

@@ -1,5 +1,6 @@
 """What `holdall run` says on stderr: waiting (live on a terminal), granted, stopped; or JSON lines of the same."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Mapping
@@ -92,8 +93,10 @@ class RunLines:
 
     @staticmethod
     def _write(text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        # Nobody reads any more: no reason to end a command that holds what it needs.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def waiting_lines(why: Why) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ _HOW = "Write it as unix:///run/holdall/holdall.sock"
 
 
 def find_socket(url: str | None = None) -> Path:
-    """The socket of the node to talk to: the first candidate where one listens.
+    """The socket of the node to talk to: the one that is named, else the first usual place where one listens.
 
-    Raises BadSpec for a URL that names no unix socket, Unreachable (definite) when no node listens anywhere.
+    Raises BadSpec for a URL that names no unix socket, Unreachable (definite) when no node listens in any usual place.
     """
     return find_among(candidates(url))
 
@@ -49,7 +49,9 @@ def socket_of_url(url: str) -> Path:
 
 
 def find_among(places: Sequence[Path]) -> Path:
-    """The first place where a node listens. Raises Unreachable that lists what was found at each."""
+    """The first place where a node listens; the only one as it is. Raises Unreachable that says what each place has."""
+    if len(places) == 1:
+        return places[0]  # nothing to choose: whoever connects finds out
     findings: list[str] = []
     for place in places:
         finding = _knock(place)

@@ -6,8 +6,7 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from holdall.client import scope
-from holdall.client.lease import Lease
+from holdall.client.lease import Lease, granted
 from holdall.client.link import Link
 from holdall.client.opening import open_link
 from holdall.client.wishes import Duration, NeedLike, OnLoss, build_claim, default_agent
@@ -178,16 +177,7 @@ class LeaseRequest:
         return self._acquire().__await__()
 
     async def _acquire(self) -> Lease:
-        call = self._link.claim(self._claim)
-        try:
-            tenure = await asyncio.wrap_future(call.future)
-        except asyncio.CancelledError:
-            # Whatever has become of it in this moment, granted or not, nobody wants it any more.
-            self._link.abandon(call)
-            raise
-        if tenure.view and tenure.outer is None:
-            tenure.outer = scope.outer_tenure(tenure.lease.lease)
-        return Lease(self._link, tenure, self._on_loss)
+        return Lease(self._link, await granted(self._link, self._claim), self._on_loss)
 
     async def __aenter__(self) -> Lease:
         self._lease = await self._acquire()

@@ -10,11 +10,11 @@ from holdall.client import scope
 from holdall.client.calls import Call
 from holdall.client.link import Link
 from holdall.client.tenure import Tenure
-from holdall.client.units import Unit, by_pool, drop_names
-from holdall.client.wishes import Duration, NeedLike, OnLoss
+from holdall.client.units import Unit, by_pool, drop_names, needs_without
+from holdall.client.wishes import Duration, NeedLike, OnLoss, claim_anew
 from holdall.model import frames
 from holdall.model.durations import finite_duration
-from holdall.model.errors import LeaseLost
+from holdall.model.errors import LeaseLost, NotGranted
 from holdall.model.spec import parse_need
 
 
@@ -101,18 +101,44 @@ class Lease:
         )
 
     async def exchange(
-        self, *, add: NeedLike | tuple[NeedLike, ...], drop: Unit | str | tuple[Unit | str, ...]
+        self,
+        *,
+        add: NeedLike | tuple[NeedLike, ...],
+        drop: Unit | str | tuple[Unit | str, ...],
+        release_first: bool = False,
+        wait: Duration | None = None,
     ) -> None:
-        """Swap in one step if that is possible now. Raises NotGranted when it is not: nothing has changed then."""
+        """Swap in one step if that is possible now. Raises NotGranted when it is not: nothing has changed then.
+
+        With `release_first` everything is given back in that case, and what is wanted is waited for like a new claim: this
+        object goes on as another lease. If that is not granted within `wait`, nothing is held any more.
+        """
         needs = tuple(parse_need(need) for need in (add if isinstance(add, tuple) else (add,)))
         names = drop_names(self._tenure.lease.units, drop if isinstance(drop, tuple) else (drop,))
-        await _outcome(
-            self._link.change(
-                self._tenure,
-                lambda n: frames.Exchange(n=n, key=self.key, add=needs, drop=names),
-                repeatable=False,
-            )
+        swap = self._link.change(
+            self._tenure,
+            lambda n: frames.Exchange(n=n, key=self.key, add=needs, drop=names),
+            repeatable=False,
         )
+        try:
+            await _outcome(swap)
+        except NotGranted:
+            if not release_first:
+                raise
+        else:
+            return
+        before = self._tenure.lease
+        await self.release()
+        whole = (*needs_without(before.units, names), *needs)
+        claim = claim_anew(before, whole, welcome=self._link.welcome, wait=wait)
+        self._become(await granted(self._link, claim))
+
+    def _become(self, tenure: Tenure) -> None:
+        self._tenure = tenure
+        if self._task is not None:
+            scope.enter(tenure)
+        tenure.listen(self._hear_loss)
+        self._set_alarm()
 
     async def release(self, *, wait: bool = False) -> frames.Released:
         """Give it back; again does no harm. Says what was done, and by when the units are free at the latest.
@@ -201,6 +227,20 @@ class Lease:
         self._end_alarm()
         self._tenure.forget(self._hear_loss)
         scope.leave(self._tenure)
+
+
+async def granted(link: Link, claim: frames.Claim) -> Tenure:
+    """Send a claim and wait for its grant; whoever is cancelled meanwhile leaves nothing behind."""
+    call = link.claim(claim)
+    try:
+        tenure = await asyncio.wrap_future(call.future)
+    except asyncio.CancelledError:
+        # Whatever has become of it in this moment, granted or not, nobody wants it any more.
+        link.abandon(call)
+        raise
+    if tenure.view and tenure.outer is None:
+        tenure.outer = scope.outer_tenure(tenure.lease.lease)
+    return tenure
 
 
 async def _outcome(call: Call[frames.Granted]) -> frames.Granted:

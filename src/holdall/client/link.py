@@ -131,6 +131,8 @@ class Link:
             if problem is not None:
                 call.fail(problem)
                 return call
+            if isinstance(call.frame, (frames.Drop, frames.Exchange)):
+                self.recorder.changing(tenure)
             call.answer_by_ms = boottime_ms() + ANSWER_MS_MAX
             self._session.post(call)
         return call

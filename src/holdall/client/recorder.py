@@ -48,7 +48,7 @@ class Recorder:
             self.writer.queued(name, bound=queued.why.passes_bound)
 
     def granted(self, name: str, tenure: Tenure) -> None:
-        if self.writer is None or not name or tenure.view:
+        if self.writer is None or not name or not tenure.in_history:
             return
         self.writer.grant(
             name,
@@ -64,7 +64,7 @@ class Recorder:
             self.writer.fail(name, definite=definite)
 
     def renewed(self, tenure: Tenure) -> None:
-        if self.writer is not None and not tenure.view:
+        if self.writer is not None and tenure.in_history:
             self.writer.renew(
                 tenure.lease.lease,
                 ok=True,
@@ -74,14 +74,20 @@ class Recorder:
             )
 
     def lost(self, tenure: Tenure) -> None:
-        if self.writer is not None and not tenure.view:
+        if self.writer is not None and tenure.in_history:
             self.writer.lost(tenure.lease.lease)
 
     def releasing(self, tenure: Tenure, *, at_ms: int | None = None) -> int:
         """Before it is sent; `at_ms` where somebody else stopped using it, and when. Returns the stamp for `released`."""
-        if self.writer is None or tenure.view:
+        if self.writer is None or not tenure.in_history:
             return 0
         return self.writer.releasing(tenure.lease.lease, call=_stamp(at_ms))
+
+    def changing(self, tenure: Tenure) -> None:
+        """Before a part is given back or exchanged: what is believed of this lease ends here."""
+        stamp = self.releasing(tenure)
+        self.released(tenure, stamp, ok=None)
+        tenure.in_history = False
 
     def released(self, tenure: Tenure, stamp: int, *, ok: bool | None) -> None:
         if self.writer is not None and stamp:

@@ -12,8 +12,8 @@ from holdall.client.calls import ClaimCall
 from holdall.client.link import Link
 from holdall.client.opening import open_link
 from holdall.client.tenure import Tenure
-from holdall.client.units import Unit, by_pool, drop_names
-from holdall.client.wishes import Duration, NeedLike, OnLoss, build_claim, default_agent
+from holdall.client.units import Unit, by_pool, drop_names, needs_without
+from holdall.client.wishes import Duration, NeedLike, OnLoss, build_claim, claim_anew, default_agent
 from holdall.model import frames
 from holdall.model.durations import finite_duration, parse_duration
 from holdall.model.errors import LeaseLost, NotGranted, Unreachable
@@ -118,16 +118,7 @@ class Hub:
             return None
 
     def _acquire(self, claim: frames.Claim, on_loss: OnLoss) -> "Lease":
-        call: ClaimCall = self._link.claim(claim)
-        try:
-            tenure = result_of(call.future)
-            if tenure.view and tenure.outer is None:
-                tenure.outer = scope.outer_tenure(tenure.lease.lease)
-            return Lease(self._link, tenure, on_loss)
-        except BaseException:
-            # KeyboardInterrupt, too: granted in this moment or not, nobody gets it.
-            self._link.abandon(call)
-            raise
+        return Lease(self._link, granted(self._link, claim), on_loss)
 
     # ------------------------------------------------------------ questions
 
@@ -238,12 +229,39 @@ class Lease:
         self._change(lambda n: frames.Drop(n=n, key=self.key, units=names), repeatable=True)
 
     def exchange(
-        self, *, add: NeedLike | tuple[NeedLike, ...], drop: Unit | str | tuple[Unit | str, ...]
+        self,
+        *,
+        add: NeedLike | tuple[NeedLike, ...],
+        drop: Unit | str | tuple[Unit | str, ...],
+        release_first: bool = False,
+        wait: Duration | None = None,
     ) -> None:
-        """Swap in one step if that is possible now. Raises NotGranted when it is not: nothing has changed then."""
+        """Swap in one step if that is possible now. Raises NotGranted when it is not: nothing has changed then.
+
+        With `release_first` everything is given back in that case, and what is wanted is waited for like a new claim: this
+        object goes on as another lease. If that is not granted within `wait`, nothing is held any more.
+        """
         needs = tuple(parse_need(need) for need in (add if isinstance(add, tuple) else (add,)))
         names = drop_names(self._tenure.lease.units, drop if isinstance(drop, tuple) else (drop,))
-        self._change(lambda n: frames.Exchange(n=n, key=self.key, add=needs, drop=names), repeatable=False)
+        try:
+            self._change(
+                lambda n: frames.Exchange(n=n, key=self.key, add=needs, drop=names), repeatable=False
+            )
+        except NotGranted:
+            if not release_first:
+                raise
+        else:
+            return
+        before = self._tenure.lease
+        self.release()
+        whole = (*needs_without(before.units, names), *needs)
+        self._become(granted(self._link, claim_anew(before, whole, welcome=self._link.welcome, wait=wait)))
+
+    def _become(self, tenure: Tenure) -> None:
+        self._tenure = tenure
+        if self._body is not None:
+            scope.enter(tenure)
+        tenure.listen(self._hear_loss)
 
     def release(self, *, wait: bool = False) -> frames.Released:
         """Give it back; again does no harm. Says what was done, and by when the units are free at the latest."""
@@ -298,6 +316,20 @@ class Lease:
         with self._link.lock:
             if self._on_loss == "cancel" and self._body not in {None, threading.get_ident()}:
                 self._struck = interrupt.strike(self._body or 0, loss)
+
+
+def granted(link: Link, claim: frames.Claim) -> Tenure:
+    """Send a claim and wait for its grant; whoever is interrupted meanwhile leaves nothing behind."""
+    call: ClaimCall = link.claim(claim)
+    try:
+        tenure = result_of(call.future)
+        if tenure.view and tenure.outer is None:
+            tenure.outer = scope.outer_tenure(tenure.lease.lease)
+    except BaseException:
+        # KeyboardInterrupt, too: granted in this moment or not, nobody gets it.
+        link.abandon(call)
+        raise
+    return tenure
 
 
 def result_of(future: "Future[Outcome]") -> Outcome:

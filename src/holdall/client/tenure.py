@@ -41,6 +41,8 @@ class Tenure:
         """Given back, or about to be: not a loss."""
         self.revoked = False
         """Taken away by somebody, who waits for our confirmation."""
+        self.in_history = not granted.view
+        """A history has no word for a part given back: after that it says nothing more of this lease."""
         self.node_away_since_unix: float | None = None
         self._set_hard_end(granted.for_left_ms)
         self._lost: LeaseLost | None = None

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import msgspec
 
 from holdall.model.errors import BadSpec
-from holdall.model.frames import HeldUnit
+from holdall.model.frames import HeldUnit, Need, Selector
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -38,6 +38,18 @@ def drop_names(units: tuple[HeldUnit, ...], given: tuple[object, ...]) -> tuple[
             raise BadSpec(f"the lease holds no {item}. It holds: {held}")
         names += [f"{unit.pool}/{unit.name}" for unit in matches]
     return tuple(dict.fromkeys(names))
+
+
+def needs_without(units: tuple[HeldUnit, ...], dropped: tuple[str, ...]) -> tuple[Need, ...]:
+    """What the units that are left amount to, as needs: so many of each pool, on the nodes where they are."""
+    kept: dict[tuple[str, str], int] = {}
+    for unit in units:
+        if f"{unit.pool}/{unit.name}" not in dropped:
+            kept[unit.pool, unit.node] = kept.get((unit.pool, unit.node), 0) + 1
+    return tuple(
+        Need(options=(Selector(pools=(pool,), node=node, count=count),))
+        for (pool, node), count in sorted(kept.items())
+    )
 
 
 def _is_meant(unit: HeldUnit, item: object) -> bool:

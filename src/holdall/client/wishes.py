@@ -55,6 +55,26 @@ def build_claim(
     )
 
 
+def claim_anew(
+    lease: frames.LeaseView, needs: tuple[frames.Need, ...], *, welcome: frames.Welcome, wait: Duration | None
+) -> frames.Claim:
+    """What a lease that was given back is asked for again, with other needs and the same terms.
+
+    To be called when its scope has been left: then it waits as a first claim does.
+    """
+    until = None if lease.until_ms is None else max(lease.until_ms - lease.since_ms, 0)
+    return frames.Claim(
+        n=0,
+        needs=parse_needs(needs),
+        wait_ms=welcome.wait_ms if wait is None else parse_duration(wait, what="wait"),
+        ttl_ms=lease.ttl_ms,
+        for_ms=until,
+        reason=lease.reason,
+        site=scope.call_site(),
+        under=scope.outer_key(),
+    )
+
+
 def default_agent() -> str:
     """Who this is, for people, where the caller does not say: empty, then the node names the user."""
     return os.environ.get("HOLDALL_AGENT", "")
