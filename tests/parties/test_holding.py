@@ -281,6 +281,7 @@ def test_a_claim_with_more_placements_than_four_is_served_by_any_of_them() -> No
     assert len(asked) <= 4
     for number in sorted(set(range(7)) - {int(name[-1]) for name in asked}):
         holder.releases(leases[number])
+        node.settle()
         (granted,) = [one for one in client.inbox() if isinstance(one, frames.Granted)]
         assert granted.lease.lease == queued.claim
         assert names(granted) == [f"bench-{number}/u"]
@@ -304,3 +305,33 @@ def test_alternatives_are_taken_in_the_order_of_preference() -> None:
     client = Client(node, "a")
     assert names(client.gets("h100:1 or a100:2")) == ["h100/h"]
     assert names(client.gets("h100:1 or a100:2")) == ["a100/a1", "a100/a2"]
+
+
+def test_units_that_come_free_are_found_behind_many_claims_with_other_placements() -> None:
+    left = [pool(f"left-{number}", "u") for number in range(6)]
+    right = [pool(f"right-{number}", "u") for number in range(6)]
+    node = Node(*left, *right)
+    holder = Client(node, "h")
+    held = {name: holder.gets(f"{name}:1") for name in (spec.name for spec in (*left, *right))}
+    any_left = "+".join(spec.name for spec in left)
+    any_right = "+".join(spec.name for spec in right)
+    clients = [Client(node, f"c{number}") for number in range(10)]
+    for number in range(100):
+        clients[number % 10].waits(f"{any_left}:1")
+    last = Client(node, "last")
+    queued = last.waits(f"{any_right}:1")
+    asked = {name for vector in node.agent.state.by_printed[queued.claim].vectors for name, _ in vector}
+    free = next(name for name in held if name.startswith("right") and name not in asked)
+    holder.releases(held[free])
+    node.settle()
+    (granted,) = [one for one in last.inbox() if isinstance(one, frames.Granted)]
+    assert names(granted) == [f"{free}/u"]
+    # the same by giving a part back, and after a crash in between
+    queued = last.waits(f"{any_right}:1")
+    asked = {name for vector in node.agent.state.by_printed[queued.claim].vectors for name, _ in vector}
+    free = next(name for name in held if name.startswith("right") and name not in asked and name != free)
+    node.turn([holder.asks(frames.Release(holder.number(), held[free].key))])
+    node.crash()
+    node.settle()
+    assert queued.claim in [view.lease for view in node.ask("who").leases]
+    node.check_counts()

@@ -135,3 +135,11 @@ def exists(needs: list[tuple[set[str], int]], bound: dict[str, int]) -> bool:
         all(sum(one.get(pool, 0) for one in combination) <= bound[pool] for pool in bound)
         for combination in product(*choices)
     )
+
+
+def test_one_unit_of_few_pools_has_all_its_placements() -> None:
+    pools = (facts("b1", 1, 0), facts("b2", 1, 1), facts("b3", 1, 0))
+    placed = place(parse_needs(["b1+b2+b3:1"]), pools, "n0")
+    assert not isinstance(placed, Unplaceable)
+    assert placed.vectors == ((("b2", 1),), (("b1", 1),), (("b3", 1),))
+    assert not placed.narrow, "there is no other placement"

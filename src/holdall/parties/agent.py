@@ -219,19 +219,16 @@ class Agent:
                 self._claims.retrying(message)
             case Gone():
                 self._claims.gone(message)
-                self._claims.replan()
             case Ended():
                 self._holding.ended(message)
-                self._claims.replan()
             case Exchanged():
                 self._exchanging.exchanged(message)
-                self._claims.replan()
             case ExchangeRefused():
                 self._exchanging.exchange_refused(message)
             case Extended() | ExtendRefused():
                 self._holding.extended(message)
-            case UnitsBack():
-                self._claims.replan()
+            case UnitsBack(pools):
+                self.state.units_freed(pools)
             case UnitTrouble():
                 self._care.trouble(message)
             case ProcessGone(name):
@@ -254,6 +251,8 @@ class Agent:
                 self._claims.wait_over(rest)
             case "queued":
                 self._claims.look(rest)
+            case "replan":
+                self._claims.replan()
             case "kicked":
                 self._revoking.kick_over(rest)
             case _:

@@ -11,10 +11,10 @@ from holdall.parties.explaining import Explaining
 from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
-from holdall.parties.parking import Parking
+from holdall.parties.parking import Parking, names_of
 from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place, readable
 from holdall.parties.records import ClaimRecord
-from holdall.parties.state import Claim, Session, State, secret_hash
+from holdall.parties.state import REPLAN_TIMER, Claim, Session, State, secret_hash
 from holdall.parties.texts import never, not_granted
 from holdall.protocols.vocabulary import ALL, Gone, Granted, NotNow, Release, Retrying, Stamp
 
@@ -277,20 +277,35 @@ class Claims:
     # ------------------------------------------------------------ placed anew
 
     def replan(self) -> None:
-        """Units have come free: claims that could be placed otherwise, too, may be served by them."""
-        for party in tuple(self._state.narrow)[:REPLANS_A_TURN]:
-            claim = self._state.claims[party]
-            record = claim.record
-            names = {name for need in record.needs for option in need.options for name in option.pools}
-            facts = self._state.pools.facts(names)
-            placed = place(record.needs, facts, self._state.settings.node, allow_future=record.allow_future)
-            if isinstance(placed, Unplaceable) or set(placed.vectors) <= set(claim.vectors):
-                continue
-            line = self._state.pools.line(record.claim, 0)
-            better = any(self._state.pools.free_of(vector) for vector in placed.vectors)
-            if line is None or not better or any(self._state.pools.free_of(one) for one in claim.vectors):
-                continue
-            self._come_again(claim, line.stamp, placed)
+        """Units have come free: claims that could be placed otherwise, too, may be served by them, oldest first."""
+        state = self._state
+        names = [name for name in sorted(state.freed) if any(one.free for one in state.pools.facts([name]))]
+        state.freed.clear()
+        parties = {party for name in names for party in state.narrow.get(name, ())}
+        # By the time of asking, which is the order of ages but for claims of one millisecond.
+        order = sorted(parties, key=lambda party: (state.claims[party].record.asked_wall_ms, party))
+        state.to_replan |= dict.fromkeys(order)
+        for party in tuple(state.to_replan)[:REPLANS_A_TURN]:
+            del state.to_replan[party]
+            claim = state.claims.get(party)
+            line = state.pools.line(party, 0)
+            if claim is not None and line is not None:
+                self._replan(claim, line.stamp)
+        if state.to_replan:
+            state.set_timer(REPLAN_TIMER, 0)
+
+    def _replan(self, claim: Claim, stamp: Stamp) -> None:
+        record = claim.record
+        facts = self._state.pools.facts(names_of(record))
+        placed = place(record.needs, facts, self._state.settings.node, allow_future=record.allow_future)
+        free_of = self._state.pools.free_of
+        if (
+            isinstance(placed, Placement)
+            and not set(placed.vectors) <= set(claim.vectors)
+            and any(free_of(vector) for vector in placed.vectors)
+            and not any(free_of(vector) for vector in claim.vectors)
+        ):
+            self._come_again(claim, stamp, placed)
 
     def _come_again(self, claim: Claim, stamp: Stamp | None, placed: Placement | None = None) -> None:
         """Ask the pools anew as another claim of the same age; its printed id stays."""

@@ -38,6 +38,7 @@ class Ends:
             state.cancel_timer(f"{timer}/{record.printed}")
         state.note(kind, text, record)
         self._parking.leaves_line(claim)
+        state.units_freed(grant.pool for grant in record.grants)
         state.remove(claim, text)
         for connection, n, what in claim.told_to:
             state.tell(connection, Released(n, record.printed, what))

@@ -37,6 +37,7 @@ class Exchanging:
         served = needs_served(shares, new)
         serves.update({grant: len(record.needs) + need for grant, need in zip(new, served, strict=True)})
         grants = tuple(sorted(message.units))
+        self._state.units_freed(grant.pool for grant in record.grants if grant not in grants)
         self._state.change(
             claim,
             grants=grants,

@@ -89,6 +89,7 @@ class Holding:
             self.release(session, frames.Release(frame.n, frame.key), asked)
             return
         self._state.to_claimant(Shrink(claim.record.claim, per_node(keep), tuple(keep)))
+        self._state.units_freed(grant.pool for grant in chosen)
         self._keep_only(claim, keep)
         self._state.note("released", f"a part: {', '.join(frame.units)}", claim.record)
         self._state.tell(session.connection, self._granting.answer(claim, frame.n))

@@ -29,7 +29,7 @@ class Parking:
     def leaves_line(self, claim: Claim) -> None:
         """The claim waits no more: it has been granted, or is over. Call before its phase changes."""
         record = claim.record
-        self._state.narrow.pop(record.claim, None)
+        self._forget_narrow(record)
         if record.phase == "parked":
             parked = self._state.parked[record.session]
             del parked[record.claim]
@@ -57,7 +57,8 @@ class Parking:
             slot = (claim.record.session, pool)
             self._state.open_claims[slot] = self._state.open_claims.get(slot, 0) + 1
         if claim.record.narrow:
-            self._state.narrow[claim.record.claim] = None
+            for name in names_of(claim.record):
+                self._state.narrow.setdefault(name, {})[claim.record.claim] = None
 
     def ask_pools(self, claim: Claim) -> None:
         """The claim's (next) request to the pools."""
@@ -73,9 +74,23 @@ class Parking:
         self.count(claim)
         self.ask_pools(claim)
 
+    def _forget_narrow(self, record: ClaimRecord) -> None:
+        if not record.narrow:
+            return
+        for name in names_of(record):
+            claims = self._state.narrow.get(name, {})
+            claims.pop(record.claim, None)
+            if not claims:
+                self._state.narrow.pop(name, None)
+
     def _has_room(self, record: ClaimRecord) -> bool:
         most = self._state.settings.open_claims_max
         return all(self._state.open_claims.get((record.session, pool), 0) < most for pool in pools_of(record))
+
+
+def names_of(record: ClaimRecord) -> list[str]:
+    """The names of pools that its needs allow."""
+    return sorted({name for need in record.needs for option in need.options for name in option.pools})
 
 
 def pools_of(record: ClaimRecord) -> list[str]:

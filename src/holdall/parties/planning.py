@@ -148,21 +148,39 @@ def _serve(combination: Sequence[Selector], pools: Sequence[PoolFacts], node: st
                 total[facts.pool] = free[facts.pool] = 0
     amounts = [0 if selector.count == ALL_COUNT else selector.count for selector in combination]
     reachable = [[facts.pool for facts in row] for row in found]
-    # Three ways to spread a need over its pools: over what is free, over as few pools as can be, in the order asked.
-    orders = (
-        [sorted(row, key=lambda pool: -free[pool]) for row in reachable],
-        [sorted(row, key=lambda pool: -total[pool]) for row in reachable],
-        reachable,
-    )
     ways: list[tuple[Share, ...]] = []
-    for order, bound in ((orders[0], free), (orders[0], total), (orders[1], total), (orders[2], total)):
+    for order, bound in _orders(reachable, free, total):
         flow = _flow(amounts, order, bound)
         if flow is not None:
             ways.append((*whole, *flow))
     if not ways:
         return _unplaceable(_short(amounts, reachable, total), combination, found, overlap=False)
-    several = any(len(row) > 1 and amount for row, amount in zip(reachable, amounts, strict=True))
-    return _Ways(ways, several)
+    return _Ways(ways, _may_be_more(amounts, reachable, total))
+
+
+def _orders(
+    reachable: Sequence[Sequence[str]], free: Mapping[str, int], total: Mapping[str, int]
+) -> Iterator[tuple[list[list[str]], Mapping[str, int]]]:
+    """Ways to spread needs over their pools: first what is free, then each pool preferred in turn, freest first."""
+    by_free = [sorted(row, key=lambda pool: -free[pool]) for row in reachable]
+    yield by_free, free
+    for shift in range(min(VECTORS_MAX, max(map(len, by_free), default=1))):
+        yield [row[shift % len(row) :] + row[: shift % len(row)] if row else row for row in by_free], total
+
+
+def _may_be_more(
+    amounts: Sequence[int], reachable: Sequence[Sequence[str]], total: Mapping[str, int]
+) -> bool:
+    """Whether needs could be spread in more ways than `_orders` tries."""
+    choices = [
+        (amount, sum(1 for pool in row if total[pool]))
+        for amount, row in zip(amounts, reachable, strict=True)
+        if amount
+    ]
+    flexible = [(amount, pools) for amount, pools in choices if pools > 1]
+    if len(flexible) == 1 and flexible[0][0] == 1:
+        return flexible[0][1] > VECTORS_MAX
+    return bool(flexible)
 
 
 def _flow(

@@ -60,6 +60,7 @@ class Returning:
         for record in sorted(claims, key=lambda record: record.claim):
             self._claim(record)
         self._sessions()
+        state.units_freed(tuple(state.narrow))
         held = sum(1 for record in claims if record.grants)
         state.recovered_text = f"{held} leases and {len(claims) - held} waiting claims are known again"
         if boot.quarantine_ms:

@@ -2,14 +2,14 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from holdall.leases.messages import CLAIMANT, MANAGER
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
 from holdall.model.frames import FromNode, Happened, LogRow, Need
-from holdall.model.names import matches_id
+from holdall.model.names import matches_id, pool_name
 from holdall.model.why import Why
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
 from holdall.parties.planning import vector_of
@@ -27,6 +27,7 @@ from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId, Vector
 
 PRINTED_LETTERS = 26
+REPLAN_TIMER = "replan"
 ENDED_MAX = 1000
 """Keys of leases that have ended, remembered so that a repeated release is told so."""
 
@@ -120,8 +121,12 @@ class State:
         """Session -> its claims that were not sent to the pools yet, in the order in which they came."""
         self.open_claims: dict[tuple[str, str], int] = {}
         """(session, pool) -> claims that wait in that pool's line."""
-        self.narrow: dict[ClaimId, None] = {}
-        """Waiting claims that could be placed otherwise, too."""
+        self.narrow: dict[str, dict[ClaimId, None]] = {}
+        """Pool name -> waiting claims that could be placed otherwise, too, perhaps on such a pool."""
+        self.freed: set[str] = set()
+        """Names of pools where units have come free since narrow claims were looked at."""
+        self.to_replan: dict[ClaimId, None] = {}
+        """Narrow claims that are still to be looked at, oldest first."""
         self.ending: dict[ClaimId, list[tuple[str, int, str, str]]] = {}
         """Ends that somebody waits for: (connection, request, printed id, what)."""
         self.ended: dict[str, tuple[str, str]] = {}
@@ -206,6 +211,13 @@ class State:
         """Never used before: the incarnation is this process start's."""
         self._last_claim += 1
         return ClaimId(self.settings.node, self.incarnation, self._last_claim)
+
+    def units_freed(self, pools: Iterable[str]) -> None:
+        """Units of these pools come free in this turn: look at narrow claims in the next one."""
+        names = {pool_name(pool) for pool in pools} & self.narrow.keys()
+        if names:
+            self.freed |= names
+            self.set_timer(REPLAN_TIMER, 0)
 
     def save(self, claim: Claim) -> None:
         """Keep the claim's record, and its session's with its first claim."""
@@ -293,7 +305,6 @@ class State:
         record = claim.record
         for party in record.parties():
             self.claims.pop(party, None)
-        self.narrow.pop(record.claim, None)
         self.by_printed.pop(record.printed, None)
         self.by_key.pop(record.key_hash, None)
         self.leave(claim)
