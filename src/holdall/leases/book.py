@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 
 from holdall.leases.ends import HARD_END_TIMER, HardEnds
+from holdall.leases.fences import Fences
 from holdall.leases.messages import (
     AGENT,
     END_REACHED,
@@ -24,7 +25,7 @@ from holdall.leases.messages import (
     UncleanEnd,
     UnitsBack,
 )
-from holdall.leases.records import FENCE_KEY, LEASE_PREFIX, PREFIX, FenceBlock, LeaseRecord
+from holdall.leases.records import FENCE_KEY, LEASE_PREFIX, PREFIX, LeaseRecord
 from holdall.leases.service import COOLDOWN_TIMER, Service
 from holdall.leases.silence import SILENCE_TIMER, Silence
 from holdall.leases.units import PoolUnits, Unit
@@ -85,10 +86,7 @@ class LeaseBook:
         self.ends = HardEnds(rho_ppm)
         self.silence = Silence(rho_ppm) if watch_peers else None
         self._attempts: dict[ClaimId, list[int]] = {}
-        self._fence = 0
-        self._fence_limit = 0
-        self._fence_step = fence_step
-        self._fence_block = fence_block
+        self.fences = Fences(fence_step, fence_block)
 
     # ------------------------------------------------------------ what the protocol asks
 
@@ -115,7 +113,7 @@ class LeaseBook:
             if pool is None or pool.free_count() < counts[pool_id]:
                 raise ProtocolViolation(f"{counts[pool_id]} units of {pool_id} are not free for {claim}")
             for _ in range(counts[pool_id]):
-                unit = pool.take(party, self._next_fence(out))
+                unit = pool.take(party, self.fences.following(out))
                 taken.append(UnitGrant(self.node, pool_id, unit.name, unit.fence))
         record = LeaseRecord(
             claim=claim,
@@ -253,14 +251,10 @@ class LeaseBook:
         boot = records[BOOT_KEY]
         if not isinstance(boot, Boot):
             raise TypeError(f"records[{BOOT_KEY!r}] is no Boot")
-        saved = records.get(FENCE_KEY)
-        limit = saved.limit if isinstance(saved, FenceBlock) else 0
-        # A journal that may lack its last turns may lack the last block's record, too: skip one.
-        skipped = 0 if boot.kind == "same" else self._fence_block * min(1, self._fence_step)
-        self._fence = self._fence_limit = max(limit + skipped, boot.fence_base)
+        self.fences.recover(records.get(FENCE_KEY), boot)
         for pool in self.service.pools.values():
             for unit in pool.in_order():
-                unit.fence = self._fence
+                unit.fence = self.fences.last
         for key in sorted(key for key in records if key.startswith(LEASE_PREFIX)):
             record = records[key]
             if isinstance(record, LeaseRecord):
@@ -285,6 +279,7 @@ class LeaseBook:
         twin.service = self.service.copy()
         twin.leases = dict(self.leases)
         twin.ends = self.ends.copy()
+        twin.fences = self.fences.copy()
         twin.silence = None if self.silence is None else self.silence.copy()
         twin._attempts = {claim: list(attempts) for claim, attempts in self._attempts.items()}
         return twin
@@ -293,20 +288,13 @@ class LeaseBook:
         """Equal keys behave alike."""
         return (
             self.quarantined,
-            self._fence,
+            self.fences.last,
             tuple(self.leases[party] for party in sorted(self.leases)),
             self.service.key(),
             None if self.silence is None else self.silence.key(),
         )
 
     # ------------------------------------------------------------ inside
-
-    def _next_fence(self, out: Effects) -> int:
-        self._fence += self._fence_step
-        if self._fence > self._fence_limit:
-            self._fence_limit = self._fence + self._fence_block - 1
-            out.append(Save(FENCE_KEY, FenceBlock(self._fence_limit)))
-        return self._fence
 
     def _find(self, grant: UnitGrant) -> tuple[PoolUnits, Unit]:
         pool = self.service.pools[grant.pool]
@@ -357,7 +345,7 @@ class LeaseBook:
         for record in self.of_claim(claim):
             for grant in record.units:
                 _, unit = self._find(grant)
-                unit.fence = self._next_fence(out)
+                unit.fence = self.fences.following(out)
 
     def _hard_end(self, timer: str, out: Effects) -> None:
         claim = self.ends.claim_of(timer)

@@ -45,6 +45,7 @@ from holdall.parties.messages import (
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.pool_side import PoolSide
+from holdall.parties.replanning import Replanning
 from holdall.parties.returning import Returning
 from holdall.parties.revoking import Revoking
 from holdall.parties.sessions import Sessions
@@ -78,6 +79,7 @@ class Agent:
         revoking = Revoking(state, ends)
         self._finding = Finding(state)
         self._sessions = Sessions(state, ends, explaining)
+        self._replanning = Replanning(state, parking)
         self._claims = Claims(
             state,
             parking=parking,
@@ -85,6 +87,7 @@ class Agent:
             explaining=explaining,
             granting=granting,
             nested=Nested(state, explaining),
+            replanning=self._replanning,
         )
         self._holding = Holding(state, ends=ends, finding=self._finding, granting=granting, revoking=revoking)
         self._exchanging = Exchanging(state, granting)
@@ -252,7 +255,7 @@ class Agent:
             case "queued":
                 self._claims.look(rest)
             case "replan":
-                self._claims.replan()
+                self._replanning.replan()
             case "kicked":
                 self._revoking.kick_over(rest)
             case _:

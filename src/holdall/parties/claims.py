@@ -11,12 +11,13 @@ from holdall.parties.explaining import Explaining
 from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
-from holdall.parties.parking import Parking, names_of
+from holdall.parties.parking import Parking
 from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place, readable
 from holdall.parties.records import ClaimRecord
-from holdall.parties.state import REPLAN_TIMER, Claim, Session, State, secret_hash
+from holdall.parties.replanning import Replanning
+from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import never, not_granted
-from holdall.protocols.vocabulary import ALL, Gone, Granted, NotNow, Release, Retrying, Stamp
+from holdall.protocols.vocabulary import ALL, Gone, Granted, NotNow, Retrying
 
 FIRST_LOOK_MS = 1000
 LAST_LOOK_MS = 15_000
@@ -24,8 +25,6 @@ LAST_LOOK_MS = 15_000
 RECORD_BYTES_MAX = 60_000
 UNIT_BYTES = 124
 """A unit's longest name, its fence, and the names of the fields."""
-REPLANS_A_TURN = 64
-"""Claims with other placements that are looked at when units come free."""
 
 
 class Claims:
@@ -40,6 +39,7 @@ class Claims:
         explaining: Explaining,
         granting: Granting,
         nested: Nested,
+        replanning: Replanning,
     ) -> None:
         self._state = state
         self._parking = parking
@@ -47,6 +47,7 @@ class Claims:
         self._explaining = explaining
         self._granting = granting
         self._nested = nested
+        self._replanning = replanning
 
     # ------------------------------------------------------------ asked
 
@@ -219,7 +220,7 @@ class Claims:
             self._ends.deny(claim, NotGranted.code, text)
             self._ends.over(claim, "refused", text)
             return
-        self._come_again(claim, claim.record.stamp)
+        self._replanning.come_again(claim, claim.record.stamp)
 
     def not_now(self, message: NotNow) -> None:
         """A claim without waiting found no units that delay nobody."""
@@ -273,52 +274,6 @@ class Claims:
         record = claim.record
         claim.shown = self._explaining.why(claim)
         self._state.tell_session(record.session, frames.Queued(record.n, record.printed, claim.shown))
-
-    # ------------------------------------------------------------ placed anew
-
-    def replan(self) -> None:
-        """Units have come free: claims that could be placed otherwise, too, may be served by them, oldest first."""
-        state = self._state
-        names = [name for name in sorted(state.freed) if any(one.free for one in state.pools.facts([name]))]
-        state.freed.clear()
-        parties = {party for name in names for party in state.narrow.get(name, ())}
-        # By the time of asking, which is the order of ages but for claims of one millisecond.
-        order = sorted(parties, key=lambda party: (state.claims[party].record.asked_wall_ms, party))
-        state.to_replan |= dict.fromkeys(order)
-        for party in tuple(state.to_replan)[:REPLANS_A_TURN]:
-            del state.to_replan[party]
-            claim = state.claims.get(party)
-            line = state.pools.line(party, 0)
-            if claim is not None and line is not None:
-                self._replan(claim, line.stamp)
-        if state.to_replan:
-            state.set_timer(REPLAN_TIMER, 0)
-
-    def _replan(self, claim: Claim, stamp: Stamp) -> None:
-        record = claim.record
-        facts = self._state.pools.facts(names_of(record))
-        placed = place(record.needs, facts, self._state.settings.node, allow_future=record.allow_future)
-        free_of = self._state.pools.free_of
-        if (
-            isinstance(placed, Placement)
-            and not set(placed.vectors) <= set(claim.vectors)
-            and any(free_of(vector) for vector in placed.vectors)
-            and not any(free_of(vector) for vector in claim.vectors)
-        ):
-            self._come_again(claim, stamp, placed)
-
-    def _come_again(self, claim: Claim, stamp: Stamp | None, placed: Placement | None = None) -> None:
-        """Ask the pools anew as another claim of the same age; its printed id stays."""
-        record = claim.record
-        if record.phase == "waiting":
-            self._parking.leaves_line(claim)
-        self._state.to_claimant(Release(record.claim))
-        self._state.rename(claim, self._state.new_claim_id())
-        if placed is not None:
-            self._state.change(claim, shares=placed.shares, narrow=placed.narrow)
-        self._state.change(claim, phase="waiting", stamp=stamp, grants=(), serves=(), attempt=0)
-        self._parking.count(claim)
-        self._parking.ask_pools(claim)
 
     # ------------------------------------------------------------ cancelled
 
