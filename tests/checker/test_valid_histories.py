@@ -147,6 +147,20 @@ VALID: dict[str, list[Said]] = {
         renew("a1", 60, 160),
         end(100),
     ],
+    "a release refused, then a renewal": [
+        meta(),
+        *HELD,
+        release("a1", 40, 50, ok=False),
+        renew("a1", 60, 160, call=55),
+        end(100),
+    ],
+    "a release acknowledged at a time that nobody wrote down": [
+        meta(),
+        *HELD,
+        {"t": "release", "lease": "a1", "call": 40, "ok": True},
+        renew("a1", 60, 160, call=55),
+        end(100),
+    ],
     "a stranger's renewal, refused": [meta(), *HELD, renew("a1", 20, None, ok=False, by="b"), end(100)],
     "a stranger's release, refused": [meta(), *HELD, release("a1", 20, 30, ok=False, by="b"), end(100)],
     "a delegate's renewal and release": [
