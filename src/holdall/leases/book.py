@@ -28,17 +28,16 @@ from holdall.leases.messages import (
 from holdall.leases.records import FENCE_KEY, LEASE_PREFIX, PREFIX, LeaseRecord
 from holdall.leases.service import COOLDOWN_TIMER, Service
 from holdall.leases.silence import SILENCE_TIMER, Silence
+from holdall.leases.table import Leases
 from holdall.leases.units import PoolUnits, Unit
 from holdall.machine.contract import (
     BOOT_KEY,
     Address,
     Boot,
     ClockRead,
-    Forget,
     Message,
     ProtocolViolation,
     Record,
-    Save,
     Send,
     SetTimer,
 )
@@ -56,8 +55,6 @@ OWN_MESSAGES = (
     Reload,
 )
 """What a pool's side gives to its book instead of to its protocol."""
-
-Party = tuple[ClaimId, int]
 
 
 class LeaseBook:
@@ -82,10 +79,9 @@ class LeaseBook:
         """The manager; set by the pool's side that joins the two."""
         self.service = Service(node, pools, 0)
         self.quarantined = False
-        self.leases: dict[Party, LeaseRecord] = {}
+        self.leases = Leases()
         self.ends = HardEnds(rho_ppm)
         self.silence = Silence(rho_ppm) if watch_peers else None
-        self._attempts: dict[ClaimId, list[int]] = {}
         self.fences = Fences(fence_step, fence_block)
 
     # ------------------------------------------------------------ what the protocol asks
@@ -123,8 +119,7 @@ class LeaseBook:
             since_wall_ms=self.ends.wall_ms,
             since_boot_ms=self.ends.boot_ms,
         )
-        self._attempts.setdefault(claim, []).append(attempt)
-        self._save(record, out)
+        self.leases.keep(record, out)
         self.ends.begin(record, out)
         if self.silence is not None and claim.node != self.node:
             self.silence.watch(claim, terms.ttl_ms, out)
@@ -136,7 +131,7 @@ class LeaseBook:
         if record is None or record.active:
             return
         preparing = [grant for grant in record.units if self._start_on_grant(grant, claim, out)]
-        self._save(msgspec.structs.replace(record, active=True, preparing=tuple(preparing)), out)
+        self.leases.keep(msgspec.structs.replace(record, active=True, preparing=tuple(preparing)), out)
 
     def give_back(
         self,
@@ -164,11 +159,11 @@ class LeaseBook:
                 self.service.returned(pool, unit, unclean=record.unclean, out=out)
         self.service.changed = changed_before
         if not kept:
-            self._forget(claim, attempt, out)
+            self._end(record, out)
         elif len(kept) < len(record.units):
             units = tuple(grant for grant in record.units if grant in kept)
             preparing = tuple(grant for grant in record.preparing if grant in kept)
-            self._save(msgspec.structs.replace(record, units=units, preparing=preparing), out)
+            self.leases.keep(msgspec.structs.replace(record, units=units, preparing=preparing), out)
             self._tell_prepared(self.leases[claim, attempt], record, out)
 
     def extend(self, claim: ClaimId, attempt: int, for_ms: int, out: Effects) -> bool:
@@ -182,7 +177,7 @@ class LeaseBook:
                 return False
         if record.terms.for_ms != for_ms:
             terms = msgspec.structs.replace(record.terms, for_ms=for_ms)
-            self._save(msgspec.structs.replace(record, terms=terms), out)
+            self.leases.keep(msgspec.structs.replace(record, terms=terms), out)
             self.ends.begin(self.leases[claim, attempt], out)
         return True
 
@@ -202,7 +197,7 @@ class LeaseBook:
                 self._hook_done(message, out)
             case UncleanEnd(claim):
                 for record in self.of_claim(claim):
-                    self._save(msgspec.structs.replace(record, unclean=True), out)
+                    self.leases.keep(msgspec.structs.replace(record, unclean=True), out)
             case RaiseFence(claim):
                 self._raise_fence(claim, out)
             case DrainUnits(on):
@@ -227,7 +222,7 @@ class LeaseBook:
 
     def unwatch(self, claim: ClaimId, out: Effects) -> None:
         """Nothing of the claim is here any more."""
-        if self.silence is not None and claim not in self._attempts:
+        if self.silence is not None and not self.leases.has(claim):
             self.silence.forget(claim, out)
 
     def fired(self, timer: str, out: Effects) -> None:
@@ -268,8 +263,8 @@ class LeaseBook:
     # ------------------------------------------------------------ views
 
     def of_claim(self, claim: ClaimId) -> tuple[LeaseRecord, ...]:
-        """The leases of all attempts of a claim here, oldest first: one, except while an attempt follows another."""
-        return tuple(self.leases[claim, attempt] for attempt in self._attempts.get(claim, ()))
+        """The leases of all attempts of a claim here, oldest first."""
+        return self.leases.of_claim(claim)
 
     def copy(self) -> Self:
         """An independent twin."""
@@ -277,11 +272,10 @@ class LeaseBook:
         twin.__dict__.update(self.__dict__)
         twin.guard = None
         twin.service = self.service.copy()
-        twin.leases = dict(self.leases)
+        twin.leases = self.leases.twin()
         twin.ends = self.ends.copy()
         twin.fences = self.fences.copy()
         twin.silence = None if self.silence is None else self.silence.copy()
-        twin._attempts = {claim: list(attempts) for claim, attempts in self._attempts.items()}
         return twin
 
     def key(self) -> Hashable:
@@ -289,7 +283,7 @@ class LeaseBook:
         return (
             self.quarantined,
             self.fences.last,
-            tuple(self.leases[party] for party in sorted(self.leases)),
+            self.leases.key(),
             self.service.key(),
             None if self.silence is None else self.silence.key(),
         )
@@ -300,19 +294,11 @@ class LeaseBook:
         pool = self.service.pools[grant.pool]
         return pool, pool.units[grant.unit]
 
-    def _save(self, record: LeaseRecord, out: Effects) -> None:
-        self.leases[record.claim, record.attempt] = record
-        out.append(Save(f"{LEASE_PREFIX}{record.claim}/{record.attempt}", record))
-
-    def _forget(self, claim: ClaimId, attempt: int, out: Effects) -> None:
-        record = self.leases.pop((claim, attempt))
-        self._attempts[claim].remove(attempt)
-        if not self._attempts[claim]:
-            del self._attempts[claim]
-            if self.silence is not None:
-                self.silence.forget(claim, out)
-        out.append(Forget(f"{LEASE_PREFIX}{claim}/{attempt}"))
+    def _end(self, record: LeaseRecord, out: Effects) -> None:
+        self.leases.end(record, out)
         self.ends.finish(record, out)
+        if self.silence is not None and not self.leases.has(record.claim):
+            self.silence.forget(record.claim, out)
 
     def _start_on_grant(self, grant: UnitGrant, claim: ClaimId, out: Effects) -> bool:
         pool, unit = self._find(grant)
@@ -332,7 +318,7 @@ class LeaseBook:
         failed = record.failed
         if not ok:
             failed += tuple(one for one in record.preparing if one not in waiting)
-        self._save(msgspec.structs.replace(record, preparing=waiting, failed=failed), out)
+        self.leases.keep(msgspec.structs.replace(record, preparing=waiting, failed=failed), out)
         self._tell_prepared(self.leases[record.claim, record.attempt], record, out)
 
     def _tell_prepared(self, record: LeaseRecord, before: LeaseRecord, out: Effects) -> None:
@@ -368,8 +354,7 @@ class LeaseBook:
 
     def _hold_again(self, record: LeaseRecord, out: Effects) -> None:
         party = (record.claim, record.attempt)
-        self.leases[party] = record
-        self._attempts.setdefault(record.claim, []).append(record.attempt)
+        self.leases.know(record)
         for grant in record.units:
             pool, unit = self.service.hold_again(grant.pool, grant.unit, party, grant.fence)
             if grant in record.preparing:

@@ -4,7 +4,8 @@ A unit goes through `on_release`, `check` and (after an unclean end) a cooldown,
 has it, and is free again after that. A command that fails puts it in quarantine, from which only a person clears it.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import TypeAlias
 
 from holdall.leases.messages import AGENT, HOOKS, Hook, HookDone, PoolSpec, RunHook, UnitTrouble
 from holdall.leases.records import DRAIN_KEY, PREFIX, UNIT_PREFIX, DrainRecord, UnitRecord
@@ -15,6 +16,9 @@ from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId
 
 COOLDOWN_TIMER = PREFIX + "cooldown/"
+
+Device: TypeAlias = tuple[str, str]
+"""Name of a pool without its labels, and of a unit: what people change the labels of is still the same thing."""
 
 
 class Service:
@@ -28,6 +32,8 @@ class Service:
         """Pools where units have left or come back since the protocol evaluated last."""
         self.configured = frozenset(self.pools)
         """Pools that the configuration has now; others leave."""
+        self._moving: dict[Device, str] = {}
+        """Devices that are not free yet in a pool that has lost them, and that pool: none else may give them."""
         self._runs: dict[int, tuple[str, str, Hook]] = {}
         self._last_run = 0
 
@@ -126,28 +132,31 @@ class Service:
         self.changed.update(self.pools)
 
     def reload(self, specs: Iterable[PoolSpec], out: Effects) -> None:
-        """The pools as configured now. Held units are left alone and go when they come back."""
+        """The pools as configured now. Held units are left alone and go when they come back.
+
+        A unit that only gets other labels becomes one of another pool; it is free there when it is here.
+        """
         wanted = {spec.pool: spec for spec in specs}
         self.configured = frozenset(wanted)
+        devices = {(spec.name, unit) for spec in wanted.values() for unit in spec.units}
         fence = max((unit.fence for pool in self.pools.values() for unit in pool.units.values()), default=0)
-        for pool_id in sorted(wanted.keys() | self.pools.keys()):
+        self.changed.update(self.pools, wanted)
+        for pool_id in sorted(self.pools):
             spec = wanted.get(pool_id)
+            self._let_go(self.pools[pool_id], frozenset(() if spec is None else spec.units), devices, out)
+        for pool_id in [name for name, pool in self.pools.items() if not pool.units and name not in wanted]:
+            del self.pools[pool_id]
+        for pool_id, spec in sorted(wanted.items()):
             pool = self.pools.get(pool_id)
-            if pool is None and spec is not None:
-                pool = self.pools[pool_id] = PoolUnits(PoolSpec(pool_id, spec.name), fence)
             if pool is None:
-                continue
-            if spec is not None:
-                pool.spec = spec
-                for name in spec.units:
-                    if name in pool.units:
-                        pool.units[name].leaving = False
-                    else:
-                        self._in_service(pool, pool.add(name, fence), out)
-            self._let_go(pool, frozenset(() if spec is None else spec.units), out)
-            if spec is None and not pool.units:
-                self.pools.pop(pool_id, None)
-            self.changed.add(pool_id)
+                pool = self.pools[pool_id] = PoolUnits(PoolSpec(pool_id, spec.name), fence)
+            pool.spec = spec
+            for name in spec.units:
+                if name not in pool.units:
+                    self._in_service(pool, pool.add(name, fence), out)
+                elif pool.units[name].leaving:
+                    pool.units[name].leaving = False
+                    self._moving.pop((spec.name, name), None)
 
     # ------------------------------------------------------------ after a restart
 
@@ -169,11 +178,16 @@ class Service:
             kept = pool.units.get(record.unit)
             if kept is None:
                 out.append(Forget(key))
-                continue
+                now = self._same_device((pool_name(record.pool), record.unit))
+                if now is None:
+                    continue
+                pool, kept = now
             pool.withdraw(kept)
             kept.fence = max(kept.fence, record.fence)
             kept.note, kept.unclean = record.note, record.unclean
             self._resume(pool, kept, record.stage, out)
+            if pool.spec.pool != record.pool and kept.stage:
+                self._save(pool, kept, out)
 
     def hold_again(
         self, pool_id: str, name: str, claim: tuple[ClaimId, int], fence: int
@@ -184,9 +198,14 @@ class Service:
             pool = self.pools[pool_id] = PoolUnits(PoolSpec(pool_id, pool_name(pool_id)), 0)
         unit = pool.units.get(name)
         if unit is None:
+            now = self._same_device((pool.spec.name, name))
             unit = pool.add(name, fence)
             unit.leaving = True
             pool.capacity += 1
+            self._moving[pool.spec.name, name] = pool_id
+            if now is not None:
+                now[0].withdraw(now[1])
+                self._wait_for_device(now[1])
         pool.hold(unit, claim, fence)
         return pool, unit
 
@@ -196,6 +215,7 @@ class Service:
         twin.node, twin.draining, twin.changed = self.node, self.draining, set(self.changed)
         twin.pools = {name: pool.copy() for name, pool in self.pools.items()}
         twin.configured = self.configured
+        twin._moving = dict(self._moving)
         twin._runs, twin._last_run = dict(self._runs), self._last_run
         return twin
 
@@ -244,23 +264,56 @@ class Service:
     def _in_service(self, pool: PoolUnits, unit: Unit, out: Effects) -> None:
         unit.unclean = False
         self._set_stage(pool, unit, "", out)
+        device = (pool.spec.name, unit.name)
         if unit.leaving:
             pool.drop(unit)
             if not pool.units and pool.spec.pool not in self.configured:
                 del self.pools[pool.spec.pool]
+            if self._moving.get(device) == pool.spec.pool:
+                del self._moving[device]
+                self._arrived(device, out)
+        elif device in self._moving:
+            self._wait_for_device(unit)
         elif not self.draining:
             pool.enter(unit)
             self.changed.add(pool.spec.pool)
 
-    def _let_go(self, pool: PoolUnits, wanted: frozenset[str], out: Effects) -> None:
+    def _let_go(
+        self, pool: PoolUnits, wanted: frozenset[str], devices: Collection[Device], out: Effects
+    ) -> None:
         for unit in tuple(pool.in_order()):
             if unit.name in wanted:
                 continue
             unit.leaving = True
-            if unit.claim is None and not unit.run:
+            device = (pool.spec.name, unit.name)
+            if unit.stage == "moving":
+                unit.stage = ""  # not yet here
+            elif unit.claim is not None or unit.run or (unit.stage and device in devices):
+                self._moving[device] = pool.spec.pool
+            if unit.claim is None and not unit.run and self._moving.get(device) != pool.spec.pool:
                 pool.withdraw(unit)
                 out.append(CancelTimer(f"{COOLDOWN_TIMER}{pool.spec.pool}/{unit.name}"))
                 self._in_service(pool, unit, out)
+
+    def _same_device(self, device: Device) -> tuple[PoolUnits, Unit] | None:
+        """The device's unit in the configuration as it is now; None when it has left."""
+        name, unit = device
+        for pool in self.pools.values():
+            if pool.spec.name == name and unit in pool.units and not pool.units[unit].leaving:
+                return pool, pool.units[unit]
+        return None
+
+    def _wait_for_device(self, unit: Unit) -> None:
+        """Not kept: after a restart the units that are held tell it again."""
+        unit.stage = "moving"
+        unit.note = "still in use under the labels that its pool had before"
+
+    def _arrived(self, device: Device, out: Effects) -> None:
+        """The pool that has lost the device is done with it."""
+        now = self._same_device(device)
+        if now is not None and now[1].stage == "moving":
+            now[1].stage, now[1].note = "", ""
+            self._in_service(*now, out)
 
     def _run(self, hook: Hook, pool: PoolUnits, unit: Unit, claim: ClaimId | None, out: Effects) -> None:
         self._last_run += 1

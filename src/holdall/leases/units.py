@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from holdall.leases.messages import PoolSpec
 from holdall.protocols.vocabulary import ClaimId
 
-Stage: TypeAlias = Literal["", "on_release", "check", "cooldown", "quarantined"]
+Stage: TypeAlias = Literal["", "on_release", "check", "cooldown", "quarantined", "moving"]
 UnitState: TypeAlias = Literal["free", "held", "preparing", "cleaning", "cooldown", "quarantined", "draining"]
 
 
