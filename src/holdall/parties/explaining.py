@@ -44,7 +44,7 @@ class Explaining:
             needs=self._needs(record, dict(line.kept), parked=line.parked),
             blockers=tuple(self._blocker(obstacle) for obstacle in line.obstacles),
             blockers_more=line.more,
-            note=self._note(claim, parked=line.parked),
+            note=self._note(claim, in_line=True, parked=line.parked),
             reason=record.reason,
         )
 
@@ -77,7 +77,7 @@ class Explaining:
             needs=self._needs(record, {}, parked=False),
             blockers=tuple(self._blocker(obstacle) for obstacle in obstacles[:BLOCKERS_MAX]),
             blockers_more=max(0, len(obstacles) - BLOCKERS_MAX),
-            note=self._note(claim, parked=False),
+            note=self._note(claim, in_line=False, parked=False),
             reason=record.reason,
         )
 
@@ -136,7 +136,7 @@ class Explaining:
             renewing=self._renewing(record),
         )
 
-    def _note(self, claim: Claim, *, parked: bool) -> str:
+    def _note(self, claim: Claim, *, in_line: bool, parked: bool) -> str:
         record = claim.record
         notes: list[str] = []
         if record.phase == "parked":
@@ -150,7 +150,7 @@ class Explaining:
             notes.append("your limit at this node keeps it back")
         if not self._state.pools.granting:
             notes.append(self.quarantine_text())
-        elif claim.retry_text:
+        elif claim.retry_text and not in_line:
             notes.append(claim.retry_text)
         if self._state.pools.draining:
             notes.append("this node is draining and gives no units")
