@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from node.lab import Lab, lab
 from node.waiting import until, until_async
-from system.runs import all_free, environment, free_units
+from system.runs import HOLDALL, all_free, environment, free_units
 
 import holdall
 
@@ -48,6 +48,15 @@ def test_leases_extensions_drops_and_exchanges(node: Lab) -> None:
             assert seen.holder.startswith("ann")
             assert seen.reason == "hil"
         assert lease.release().what == "already released"
+    assert all_free(node)
+
+
+def test_a_hard_end_that_somebody_else_extends_is_heard_of_in_time(node: Lab) -> None:
+    with holdall.sync.connect(url(node)) as hub, hub.lease("psu:1", hold_for=3) as lease:
+        renew = [*HOLDALL, "renew", lease.key, "--for", "1h"]
+        subprocess.run(renew, env=environment(node), check=True, timeout=60)
+        until(lambda: lease.seconds_left > 10, "the later end is known here")
+        lease.check()
     assert all_free(node)
 
 

@@ -137,6 +137,13 @@ def test_c17_a_run_inside_a_run_uses_what_the_outer_one_holds(node: Lab, tmp_pat
     assert all_free(node)
 
 
+def test_a_hard_end_that_the_command_extends_does_not_stop_it(node: Lab) -> None:
+    holdall = f"{sys.executable} -m holdall.cli"
+    script = f"{holdall} renew --for 1h && sleep 9 && exit 5"
+    run = ran(node, "--need", "psu", "--for", "8s", "--", "sh", "-c", script)
+    assert run.returncode == 5, run.stderr
+
+
 def test_what_the_run_was_started_to_ignore_its_command_ignores_too(node: Lab) -> None:
     nohup = (
         f"trap '' HUP; exec {sys.executable} -m holdall.cli run --need psu -- sh -c 'kill -HUP $$; exit 4'"

@@ -20,6 +20,8 @@ from holdall.model.errors import HoldallError, Unreachable
 
 RENEW_SHARE = 3
 """Renew at each third of the shortest ttl."""
+LOOK_AGAIN_MS = 1_000
+"""How long before its hard end a lease is asked for once more: somebody else may have extended it."""
 
 Role = Literal["client", "guardian", "cli"]
 
@@ -141,6 +143,8 @@ class Session:
         for tenure in itertools.chain(self.tenures.values(), self.views):
             due.append(tenure.sent_ms + tenure.ttl_ms // RENEW_SHARE)
             shortest = min(shortest or tenure.ttl_ms, tenure.ttl_ms)
+            if tenure.hard_end_ms is not None and tenure.sent_ms < tenure.hard_end_ms - LOOK_AGAIN_MS:
+                due.append(tenure.hard_end_ms - LOOK_AGAIN_MS)
         for call in self.calls.values():
             if isinstance(call, ClaimCall) and call.base_ms is not None:
                 due.append(call.base_ms + call.claim.ttl_ms // RENEW_SHARE)

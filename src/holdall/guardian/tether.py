@@ -18,6 +18,8 @@ from holdall.model.framing import FrameBuffer, FrameTooLong
 
 RETRY_FIRST_MS = 50
 RETRY_MAX_MS = 1_000
+LOOK_AGAIN_MS = (1_000, 250)
+"""How long before a hard end stops the command it is looked at whether somebody has extended it."""
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -201,7 +203,7 @@ class Tether:
         self._last_number += 1
         number = self._last_number
         self._sent_ms[number] = now
-        self._ask_at_ms = now + self.beat_every_ms
+        self._ask_at_ms = self._next_ask_ms(now)
         if self._exit is not None:
             self._say(frames.Release(n=number, key=self.start.key, exit=self._exit))
         elif self.attached and not self._hard_end_is_near(now):
@@ -213,6 +215,14 @@ class Tether:
             self._say(claim)
         else:
             self._say(frames.Attach(n=number, key=self.start.key))
+
+    def _next_ask_ms(self, now: int) -> int:
+        """A third of the ttl from now, and shortly before a hard end would stop the command."""
+        moments = [now + self.beat_every_ms]
+        if self._hard_end_ms is not None:
+            stop_at = self._hard_end_ms - self.start.grace_ms
+            moments += [stop_at - lead for lead in LOOK_AGAIN_MS if stop_at - lead > now]
+        return min(moments)
 
     def _hard_end_is_near(self, now: int) -> bool:
         """Then asking for the lease as a whole, which renews it too, tells whether somebody has extended it."""
