@@ -157,7 +157,9 @@ class LeaseBook:
             else:
                 pool, unit = self._find(grant)
                 self.service.returned(pool, unit, unclean=record.unclean, out=out)
-        self.service.changed = changed_before
+        self.service.changed = changed_before | (
+            self.service.changed - {grant.pool for grant in record.units}
+        )
         if not kept:
             self._end(record, out)
         elif len(kept) < len(record.units):
@@ -208,7 +210,7 @@ class LeaseBook:
                 self.service.reload(pools, out)
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} is not for a lease book")
-        self._tell_changes(out)
+        self.tell_changes(out)
 
     def heard(self, peer: str, out: Effects) -> None:
         """A frame of another node has come: its claims here live on for their ttl."""
@@ -239,7 +241,7 @@ class LeaseBook:
             for claim in self.silence.fired(timer):
                 self.told(UncleanEnd(claim), out)
                 self._over(claim, "expired", out)
-        self._tell_changes(out)
+        self.tell_changes(out)
 
     def recover(self, records: Mapping[str, Record], out: Effects) -> None:
         """Leases with their units, units out of service, the next block of fences, the quarantine."""
@@ -344,7 +346,8 @@ class LeaseBook:
         if self.guard is not None:
             self.guard.departed(claim, out, reason)
 
-    def _tell_changes(self, out: Effects) -> None:
+    def tell_changes(self, out: Effects) -> None:
+        """Let the protocol look at pools whose units have come or gone without it."""
         if self.service.changed:
             changed = tuple(sorted(self.service.changed))
             self.service.changed.clear()

@@ -2,6 +2,7 @@
 
 from holdall.model import frames
 from holdall.model.errors import BadSpec, Refused
+from holdall.model.names import pool_name
 from holdall.parties.messages import Asked, ClearUnit, DrainUnits, Reload, UnitTrouble
 from holdall.parties.state import Session, State
 
@@ -35,12 +36,15 @@ class Care:
             return
         name, _, unit = frame.unit.rpartition("/")
         found = [
-            (facts.pool, row)
-            for facts in self._state.pools.facts()
-            if name in {facts.name, facts.pool}
-            for row, _ in self._state.pools.unit_rows(facts.pool)
+            (pool, row)
+            for pool in self._state.pools.pools()
+            if name in {pool, pool_name(pool)}
+            for row, _ in self._state.pools.unit_rows(pool)
             if row.unit == unit
         ]
+        if len(found) > 1:
+            # A device whose pool has other labels now is still one of the earlier pool while it is out of service.
+            found = [one for one in found if one[1].state == "quarantined"] or found
         if len(found) != 1:
             text = f"{len(found)} units are named {frame.unit!r}; write pool/unit. See: holdall pools"
             self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, text))
@@ -55,6 +59,7 @@ class Care:
     def reload(self, message: Reload) -> None:
         """The pools as configured now. Held units stay with their holders."""
         self._state.to_manager(message)
+        self._state.reconfigure()
         units = sum(len(spec.units) for spec in message.pools)
         self._state.note("reloaded", f"{len(message.pools)} pools with {units} units")
 

@@ -111,6 +111,7 @@ class PoolSide:
                 raise ProtocolViolation(
                     f"{type(message).__name__} from {sender} is no message to a pool's side"
                 )
+        self.book.tell_changes(out)
         self._note_peers(out)
         return out
 

@@ -1,6 +1,6 @@
 """Claims asked for anew at their old age: on other pools that came free, or because a unit could not be prepared."""
 
-from holdall.parties.parking import Parking, names_of
+from holdall.parties.parking import Parking, names_of, pools_of
 from holdall.parties.planning import Placement, place
 from holdall.parties.state import REPLAN_TIMER, Claim, State
 from holdall.protocols.vocabulary import Release, Stamp
@@ -19,6 +19,9 @@ class Replanning:
     def replan(self) -> None:
         """Units have come free: claims that could be placed otherwise, too, may be served by them, oldest first."""
         state = self._state
+        if state.reconfigured:
+            state.reconfigured = False
+            self._leave_gone_pools()
         names = [name for name in sorted(state.freed) if any(one.free for one in state.pools.facts([name]))]
         state.freed.clear()
         parties = {party for name in names for party in state.narrow.get(name, ())}
@@ -33,6 +36,23 @@ class Replanning:
                 self._replan(claim, line.stamp)
         if state.to_replan:
             state.set_timer(REPLAN_TIMER, 0)
+
+    def _leave_gone_pools(self) -> None:
+        """Claims that wait at pools which the configuration has no more go to those that it has, with their age."""
+        state = self._state
+        for claim in tuple(state.by_printed.values()):
+            record = claim.record
+            facts = () if record.phase not in {"waiting", "parked"} else state.pools.facts(names_of(record))
+            if {one.pool for one in facts}.issuperset(pools_of(record)) or not facts:
+                continue
+            placed = place(record.needs, facts, state.settings.node, allow_future=record.allow_future)
+            line = state.pools.line(record.claim, 0)
+            if not isinstance(placed, Placement):
+                continue
+            if record.phase == "parked":
+                state.change(claim, shares=placed.shares, narrow=placed.narrow)
+            elif line is not None:
+                self.come_again(claim, line.stamp, placed)
 
     def _replan(self, claim: Claim, stamp: Stamp) -> None:
         record = claim.record

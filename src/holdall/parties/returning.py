@@ -61,6 +61,8 @@ class Returning:
             self._claim(record)
         self._sessions()
         state.units_freed(tuple(state.narrow))
+        if claims:
+            state.reconfigure()
         held = sum(1 for record in claims if record.grants)
         state.recovered_text = f"{held} leases and {len(claims) - held} waiting claims are known again"
         if boot.quarantine_ms:

@@ -121,6 +121,8 @@ class State:
         """Session -> its claims that were not sent to the pools yet, in the order in which they came."""
         self.open_claims: dict[tuple[str, str], int] = {}
         """(session, pool) -> claims that wait in that pool's line."""
+        self.reconfigured = False
+        """Whether waiting claims must be looked at for pools that are gone."""
         self.narrow: dict[str, dict[ClaimId, None]] = {}
         """Pool name -> waiting claims that could be placed otherwise, too, perhaps on such a pool."""
         self.freed: set[str] = set()
@@ -218,6 +220,11 @@ class State:
         if names:
             self.freed |= names
             self.set_timer(REPLAN_TIMER, 0)
+
+    def reconfigure(self) -> None:
+        """The pools may be others from this turn on: look at what waits in the next one."""
+        self.reconfigured = True
+        self.set_timer(REPLAN_TIMER, 0)
 
     def save(self, claim: Claim) -> None:
         """Keep the claim's record, and its session's with its first claim."""
