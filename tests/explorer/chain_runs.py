@@ -45,6 +45,7 @@ FAULT_FREE = [
     Run("x4", 47552),
     Run("res", 3784),
     Run("ring3", 25992),
+    Run("ring3+1", 218426),
     Run("rot3", 2880),
     Run("low3", 6916),
     Run("k3", 2911),
@@ -102,6 +103,9 @@ KEPT_STAMPS = [
     Run("ring3@oldest", 25832),
     Run("ring3@reversed", 6021),
     Run("low3@oldest", 27963),
+    Run("low3@reversed", 146499),
+    Run("x3opp@oldest", 21337),
+    Run("x3opp@reversed", 47400),
     Run("res@oldest", 3306),
     Run("res@oldest", 3192, passes=0),
     Run("res@reversed", 3157),
@@ -121,6 +125,8 @@ VERBS = [
     Run("or2", 700),
     Run("g2", 1569),  # siblings
     Run("gg", 10480),
+    Run("g2m", 65818),
+    Run("g3", 73812),
     Run("lim2", 387),  # holders' limits
     Run("lim3", 7384),
     Run("lim4", 5065),
@@ -132,6 +138,8 @@ METERED = [
     Run("b2", 22996),
     Run("b2", 20248, passes=0),
     Run("b2", 23716, passes=2),
+    Run("b3", 113187),
+    Run("b4", 531439),
 ]
 
 LOST_OR_TWICE = [
@@ -167,6 +175,8 @@ CRASHES = [  # of nodes and of claimants' hosts
     Run("n1u", 17688, "crash=1"),
     Run("shr1", 32865, "crash=1"),
     Run("shk", 119070, "crash=1"),
+    Run("x3low", 381442, "crash=1"),
+    Run("rot3", 869584, "crash=1"),
     Run("shr2", 168424, "crash=1"),
     Run("g2", 130112, "crash=1"),
     Run("xch2", 87238, "crash=1"),
@@ -178,6 +188,7 @@ REBOOTS = [
     Run("x2low", 130017, "reboot=1"),
     Run("kb", 149831, "reboot=1"),
     Run("x2", 217551, "reboot=1"),
+    Run("shk", 326336, "reboot=1"),
 ]
 
 WIPES = [
@@ -186,12 +197,15 @@ WIPES = [
     Run("n1abc", 184616, "wipe=1"),
     Run("x2low", 273904, "wipe=1"),
     Run("kb", 234615, "wipe=1"),
+    Run("x2", 281609, "wipe=1"),
+    Run("shk", 475743, "wipe=1"),
 ]
 
 EXPIRIES = [
     Run("n1abc", 50712, "expiry=1"),
     Run("x2low", 90772, "expiry=1"),
     Run("own2", 90772, "expiry=1"),
+    Run("x2", 491105, "expiry=1"),
 ]
 
 CANCELS = [
@@ -203,6 +217,7 @@ CANCELS = [
     Run("x3low", 153210, "cancel=3"),
     Run("x3", 275482, "cancel=3"),
     Run("x3u", 333770, "cancel=3"),
+    Run("n1tri4", 282456, "cancel=3"),
 ]
 
 DEPARTURES = [

@@ -28,6 +28,8 @@ def check(run: Run) -> None:
             world = msgspec.structs.replace(world, book="leases")
         case "stamps":
             world = msgspec.structs.replace(world, tell_stamp=True)
+        case _:
+            pass
     timers: Timers | None = "any" if run.variant == "any" else None
     result = explore(Space(ChainSystem(world), read_faults(run.faults), timers=timers))
     assert not result.violations

@@ -49,9 +49,14 @@ def test_a_bad_world_is_refused_with_the_next_step(pools: list[str], claims: lis
 
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (read_pool, read_faults, lambda claim: read_claim(claim, 1), named):
-        with suppress(BadWorld):
-            read(text)
+    with suppress(BadWorld):
+        read_pool(text)
+    with suppress(BadWorld):
+        read_faults(text)
+    with suppress(BadWorld):
+        read_claim(text, 1)
+    with suppress(BadWorld):
+        named(text)
 
 
 def test_faults_are_budgets() -> None:

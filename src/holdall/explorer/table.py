@@ -127,7 +127,7 @@ class HostTable:
         """The host comes up with what it saved in this local state (with nothing, when the boot says lost)."""
         found = self._done.get((local, boot))
         if found is None:
-            kept = {} if boot.kind == "lost" else self.saved[local]
+            kept: Mapping[str, Record] = {} if boot.kind == "lost" else self.saved[local]
             host = self._system.build(self.name)
             try:
                 turn = host.recover(kept, boot)
