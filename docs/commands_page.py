@@ -55,9 +55,8 @@ def _sections(group: TyperGroup, prefix: str, level: str) -> Iterator[str]:
 
 
 def _examples(epilog: str) -> list[str]:
-    """`Examples: A · B (where)` as the lines `A` and `B  # where`."""
-    listed = re.sub(r"^Examples?: ", "", epilog).split(" · ")
-    return [re.sub(r" \((.*)\)$", r"  # \1", one) for one in listed]
+    """`Examples:`, `A`, `B (where)`, a line each, as the lines `A` and `B  # where`."""
+    return [re.sub(r" \((.*)\)$", r"  # \1", one.strip()) for one in epilog.splitlines()[1:]]
 
 
 def _placeholder(argument: TyperArgument) -> str:

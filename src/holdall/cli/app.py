@@ -4,6 +4,7 @@ from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from holdall.cli import holding, lab, looking, newcomer, run, serving
 
@@ -15,10 +16,38 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="All the resources a job needs, or none: leases with fencing numbers, waiting that is bounded and explained.",
 )
+PANELS = {
+    "Hold and give back": ("run", "lease", "renew", "release", "cancel"),
+    "Look": ("pools", "who", "queue", "why", "show", "log", "watch"),
+    "Keep a node": ("serve", "doctor", "drain", "clear", "kick"),
+    "Begin": ("init", "demo", "completion"),
+    "Judge and study": ("check", "lab"),
+}
+"""How `holdall --help` groups and orders the commands; one that no panel names stands at the end."""
+
+
+def _name(command: CommandInfo) -> str:
+    return command.name or getattr(command.callback, "__name__", "")
+
+
+def _lay_out(commands: list[CommandInfo]) -> None:
+    """The help of these commands: each in its panel, each example on a line that can be copied whole."""
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+    order = list(panel_of)
+    commands.sort(key=lambda one: order.index(_name(one)) if _name(one) in panel_of else len(order))
+    for command in commands:
+        command.rich_help_panel = panel_of.get(_name(command), command.rich_help_panel)
+        if command.epilog:
+            head, _, examples = command.epilog.partition(": ")
+            command.epilog = "\n".join([f"{head}:", *(f"  {example}" for example in examples.split(" · "))])
+
+
 run.register(app)
 for part in (holding, looking, serving, newcomer):
     app.registered_commands += part.app.registered_commands
-app.add_typer(lab.app, name="lab")
+_lay_out(app.registered_commands)
+_lay_out(lab.app.registered_commands)
+app.add_typer(lab.app, name="lab", rich_help_panel="Judge and study")
 
 
 def _show_version(wanted: bool) -> None:

@@ -42,7 +42,13 @@ def lease(
         bool, typer.Option("--allow-future", help="Wait for units that do not exist yet.")
     ] = False,
     or_: Annotated[
-        list[str] | None, typer.Option("--or", metavar="SPEC", help="Alternative to the --need before it.")
+        list[str] | None,
+        typer.Option(
+            "--or",
+            metavar="SPEC",
+            help="An alternative to the --need before it.",
+            autocompletion=complete_need,
+        ),
     ] = None,
     json: Json = False,
     url: Url = "",
@@ -89,7 +95,7 @@ def _until_granted(node: Conversation, claim: frames.Claim) -> frames.Granted:
     raise Unreachable("the node ended the conversation before it granted", definite=False)
 
 
-@app.command(epilog="Examples: holdall renew KEY --for 30m · holdall renew --for 1h (inside `holdall run`)")
+@app.command(epilog="Examples: holdall renew KEY --for 2h · holdall renew --for 2h (inside `holdall run`)")
 def renew(
     for_: Annotated[
         str, typer.Option("--for", help="New hard end, counted from now, up to the pool's max_for.")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from holdall.cli.completion import complete_need
 from holdall.cli.options import Url
 
 
@@ -26,10 +27,21 @@ def run(
     ],
     need: Annotated[
         list[str] | None,
-        typer.Option("--need", metavar="SPEC", help="What is needed; more than once for more."),
+        typer.Option(
+            "--need",
+            metavar="SPEC",
+            help="What is needed; more than once for more.",
+            autocompletion=complete_need,
+        ),
     ] = None,
     or_: Annotated[
-        list[str] | None, typer.Option("--or", metavar="SPEC", help="An alternative to the --need before it.")
+        list[str] | None,
+        typer.Option(
+            "--or",
+            metavar="SPEC",
+            help="An alternative to the --need before it.",
+            autocompletion=complete_need,
+        ),
     ] = None,
     wait: Annotated[
         str,
@@ -70,9 +82,11 @@ def run(
 ) -> None:
     """Run a command that holds all it needs, or nothing.
 
-    Exit status: the command's own; 64 usage, 65 can never be satisfied, 69 no node reachable, 75 not granted in time (or -E),
-    77 refused, 78 bad configuration, 79 lease lost or its hard end reached and the command stopped; 128+n command ended by
-    signal n, 127 not found, 126 not executable, 130 interrupted while waiting.
+    Exit status: the command's own; 64 usage, 65 can never be granted,
+    69 no node reachable, 75 not granted in time (or -E), 77 refused,
+    78 bad configuration, 79 lease lost or its hard end reached and the command
+    stopped; 126 not executable, 127 not found, 128+n command ended by signal n,
+    130 interrupted while waiting.
     """
     del or_  # folded into --need before the options are read
     from holdall.cli.needs import read_needs
