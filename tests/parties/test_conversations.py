@@ -95,6 +95,16 @@ def test_a_waiting_claim_is_told_why_and_granted_when_the_holder_releases() -> N
     node.check_counts()
 
 
+def test_a_claim_for_all_of_a_pool_waits_for_the_unit_that_is_held() -> None:
+    node = Node(pool("core", "0", "1"))
+    holder, other = Client(node, "a"), Client(node, "b")
+    holder.gets("core:1")
+    (need,) = other.waits("core:all").why.needs
+    assert (need.spec, need.free, need.total, need.state) == ("core:all", 1, 2, "busy")
+    denied = Client(node, "c").refused("core:all", now=True)
+    assert denied.text.startswith("not free now: core:all busy. Held by ")
+
+
 def test_beats_keep_a_session_alive_and_silence_ends_what_it_has() -> None:
     node = Node(pool("gpu", "0", "1"))
     client, quick = Client(node, "a"), Client(node, "b")

@@ -57,7 +57,7 @@ class Explaining:
         short = [
             pool
             for pool, count in self._wanted(record.shares[0]).items()
-            if (known := counts[pool]) is None or known.free < max(count, 1)
+            if (known := counts[pool]) is None or known.free < self._units_of(pool, count)
         ]
         obstacles = [
             Obstacle(holder, pool, units)
@@ -81,13 +81,22 @@ class Explaining:
             reason=record.reason,
         )
 
+    def _units_of(self, pool: str, count: int) -> int:
+        """How many units that is now; `ALL`: as many as are in service, and at least one."""
+        if count != ALL:
+            return count
+        known = self._state.pools.counts(pool)
+        return 1 if known is None else max(known.free + known.held, 1)
+
     def _needs(self, record: ClaimRecord, kept: dict[str, int], *, parked: bool) -> tuple[NeedWhy, ...]:
         found: list[NeedWhy] = []
         for index, need in enumerate(record.needs):
             pools = sorted(
                 {share.pool for shares in record.shares for share in shares if share.need == index}
             )
-            wanted = sum(max(share.count, 1) for share in record.shares[0] if share.need == index)
+            wanted = sum(
+                self._units_of(share.pool, share.count) for share in record.shares[0] if share.need == index
+            )
             counts = [known for pool in pools if (known := self._state.pools.counts(pool)) is not None]
             free = sum(known.free for known in counts)
             aside = sum(kept.get(pool, 0) for pool in pools)
