@@ -159,6 +159,9 @@ def test_a_claim_gives_up_after_its_wait_with_the_documented_text() -> None:
     assert denied.why.blockers[0].holder == "ci@runner-4"
     assert node.ask("queue").waits == ()
     assert node.ask("log").log[-1].kind == "timed-out"
+    after = node.ask("why", short)
+    assert (after.waits, after.leases) == ((), ())
+    assert [(row.kind, row.text) for row in after.log] == [("timed-out", "not granted within 10 min")]
 
 
 def test_without_waiting_it_is_now_or_nothing() -> None:

@@ -59,6 +59,8 @@ def test_a_failed_command_puts_the_unit_into_quarantine_until_a_person_has_looke
     assert (log.kind, log.text) == ("quarantined", "psu/p1: on_release failed: exit status 1: no answer")
     assert node.ask("queue").waits[0].needs[0].state == "unusable"
     assert other.refused("psu:3").code == "never"
+    now = Client(node, "c").refused("psu:2", now=True)
+    assert now.text == "not free now: psu:2 unusable. See: holdall pools"
 
     node.crash()
     assert states(node) == {"psu/p1": "quarantined", "psu/p2": "free"}
@@ -66,6 +68,7 @@ def test_a_failed_command_puts_the_unit_into_quarantine_until_a_person_has_looke
     again.say(frames.Claim(n=1, needs=other.claim("psu:2").needs))
     (wrong,) = operator.say(frames.Clear(operator.number(), "psu/p9"))
     assert isinstance(wrong, frames.Denied)
+    assert wrong.text == "no unit is named 'psu/p9'; write pool/unit. See: holdall pools"
     (nothing,) = operator.say(frames.Clear(operator.number(), "psu/p2"))
     assert nothing == frames.Drained(2, "psu/p2 is not in quarantine but free: nothing to clear.")
     (cleared,) = operator.say(frames.Clear(operator.number(), "psu/p1"))
@@ -324,6 +327,16 @@ def test_log_goes_back_as_far_as_asked() -> None:
     assert isinstance(listing, frames.Listing)
     assert [row.kind for row in listing.log] == ["granted"]
     assert listing.log[0].units == ("gpu/0#2",)
+
+
+def test_the_history_names_units_as_the_commands_do_labels_or_not() -> None:
+    node = Node(pool("board", "b1", labels={"arch": "arm64"}, on_release="off {unit}"))
+    client = Client(node, "a")
+    client.releases(client.gets("board,arch=arm64"))
+    node.hook(node.orders[0], ok=False, text="exit status 1")
+    rows = node.ask("log").log
+    assert {unit for row in rows for unit in row.units} == {"board/b1#1"}
+    assert rows[-1].text == "board/b1: on_release failed: exit status 1"
 
 
 @pytest.mark.parametrize("what", ["why", "show"])

@@ -27,7 +27,7 @@ PANELS = {
 
 
 def _name(command: CommandInfo) -> str:
-    return command.name or getattr(command.callback, "__name__", "")
+    return command.name or str(getattr(command.callback, "__name__", ""))
 
 
 def _lay_out(commands: list[CommandInfo]) -> None:

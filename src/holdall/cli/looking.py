@@ -49,6 +49,11 @@ def pools(
         if pool
         else "no pools. Add a [[pool]] to the configuration and reload: kill -HUP the node",
     )
+    looked_at = [
+        f"{row.pool}/{unit.unit}" for row in rows for unit in row.units if unit.state == "quarantined"
+    ]
+    if looked_at:
+        sys.stderr.write(f"next      holdall clear {plain(looked_at[0])}   when you have looked at it\n")
 
 
 def _units_text(units: tuple[frames.UnitRow, ...]) -> str:
@@ -57,7 +62,9 @@ def _units_text(units: tuple[frames.UnitRow, ...]) -> str:
         + (
             ""
             if unit.state == "free"
-            else f" {unit.state}" + (f" {plain(unit.holder)}" if unit.holder else "")
+            else f" {unit.state}"
+            + (f" {plain(unit.holder)}" if unit.holder else "")
+            + (f" ({plain(unit.note)})" if unit.note else "")
         )
         for unit in units[:UNITS_SHOWN_MAX]
     ]
@@ -142,7 +149,10 @@ def why(
         answer = node.listing(frames.Ask(n=node.number(), what="why", arg=claim))
     if json:
         print_json(
-            "why", answer.waits[0] if answer.waits else None, leases=msgspec.to_builtins(answer.leases)
+            "why",
+            answer.waits[0] if answer.waits else None,
+            leases=msgspec.to_builtins(answer.leases),
+            log=msgspec.to_builtins(answer.log),
         )
         return
     for line in (line for wait in answer.waits for line in why_lines(wait)):
@@ -150,6 +160,9 @@ def why(
     for lease in answer.leases:
         sys.stdout.write("waits no more: it has what it asked for\n")
         _write_lease(lease)
+    if not answer.waits and not answer.leases:
+        sys.stdout.write("waits no more: it has ended\n")
+        _write_history(answer.log)
 
 
 @app.command(epilog="Examples: holdall log · holdall log --since 1h --json")
@@ -215,7 +228,11 @@ def show(
         _write_lease(lease)
     if not answer.leases:
         sys.stdout.write("lease     has ended\n")
-    for row in answer.log:
+    _write_history(answer.log)
+
+
+def _write_history(rows: tuple[frames.LogRow, ...]) -> None:
+    for row in rows:
         cells = _log_cells(row)
         sys.stdout.write(
             f"{'history':<9} " + "  ".join(cell for cell in (cells[0], cells[1], *cells[4:]) if cell) + "\n"

@@ -7,7 +7,7 @@ import msgspec
 
 from holdall.model import frames
 from holdall.model.errors import BadSpec, NotHolder
-from holdall.model.names import pool_name
+from holdall.model.names import matches_id, pool_name
 from holdall.parties.explaining import Explaining
 from holdall.parties.messages import Asked
 from holdall.parties.state import Claim, Session, State, secret_hash
@@ -60,9 +60,10 @@ class Answers:
     # ------------------------------------------------------------ single claims
 
     def _why(self, session: Session, frame: frames.Ask) -> None:
+        """Of one that has ended, not granted in time for example, what the history says."""
         found = self._state.typed(frame.arg)
         if len(found) != 1:
-            self._unknown(session, frame, len(found))
+            self._ended(session, frame, frame.arg, len(found))
         elif found[0].record.phase in WAITING_PHASES or found[0].record.phase == "preparing":
             why = self._explaining.why(found[0])
             self._tell(session, [frames.Listing(frame.n, waits=(why,))])
@@ -82,16 +83,17 @@ class Answers:
             self._tell(session, [frames.Listing(frame.n, leases=(view,), log=rows[-20:])])
             return
         ended = self._state.ended.get(secret_hash(frame.arg))
-        letters = ended[0] if ended is not None else frame.arg.upper().replace("-", "")
-        rows = tuple(row for row in self._state.log if len(letters) >= 4 and row.lease.startswith(letters))
-        if found or not rows:
-            self._unknown(session, frame, len(found))
-            return
-        self._tell(session, [frames.Listing(frame.n, log=rows[-20:])])
+        self._ended(session, frame, ended[0] if ended is not None else frame.arg, len(found))
 
-    def _unknown(self, session: Session, frame: frames.Ask, found: int) -> None:
-        if found:
-            text = f"{found} claims begin with {frame.arg}: write more letters of it. See: holdall who; holdall queue"
+    def _ended(self, session: Session, frame: frames.Ask, printed: str, found: int) -> None:
+        """The history of the one claim whose printed id begins so; `found` live ones are called so, never 1."""
+        rows = tuple(row for row in self._state.log if row.lease and matches_id(row.lease, printed))
+        named = found or len({row.lease for row in rows})
+        if not found and named == 1:
+            self._tell(session, [frames.Listing(frame.n, log=rows[-20:])])
+            return
+        if named:
+            text = f"{named} claims begin with {frame.arg}: write more letters of it. See: holdall who; holdall queue"
         else:
             text = f"no claim or lease {frame.arg} on {self._state.settings.node}. See: holdall who; holdall queue"
         self._state.tell(session.connection, frames.Denied(frame.n, NotHolder.code, text))

@@ -46,7 +46,8 @@ class Care:
             # A device whose pool has other labels now is still one of the earlier pool while it is out of service.
             found = [one for one in found if one[1].state == "quarantined"] or found
         if len(found) != 1:
-            text = f"{len(found)} units are named {frame.unit!r}; write pool/unit. See: holdall pools"
+            number = f"{len(found)} units are" if found else "no unit is"
+            text = f"{number} named {frame.unit!r}; write pool/unit. See: holdall pools"
             self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, text))
         elif found[0][1].state != "quarantined":
             text = f"{frame.unit} is not in quarantine but {found[0][1].state}: nothing to clear."
@@ -65,7 +66,7 @@ class Care:
 
     def trouble(self, message: UnitTrouble) -> None:
         """A unit has gone into quarantine, or come out of it."""
-        self._state.note(message.kind, f"{message.pool}/{message.unit}: {message.text}")
+        self._state.note(message.kind, f"{pool_name(message.pool)}/{message.unit}: {message.text}")
 
     def _may(self, session: Session, n: int, asked: Asked, verb: str) -> bool:
         if asked.uid in {0, self._state.settings.uid}:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from holdall.leases.messages import END_REACHED
 from holdall.model import frames
+from holdall.model.durations import show_duration
 from holdall.model.names import short_id
 from holdall.parties.ends import Ends
 from holdall.parties.explaining import Explaining
@@ -48,7 +49,9 @@ class Granting:
         if record.phase != "granted":
             self._state.change(claim, phase="granted")
         waited_ms = max(0, self._state.wall_ms - record.asked_wall_ms)
-        self._state.note("granted", f"after {waited_ms} ms", claim.record)
+        self._state.note(
+            "granted", f"after {show_duration(waited_ms)}" if waited_ms >= 1000 else "at once", claim.record
+        )
         self.tell(claim, record.n)
 
     def tell(self, claim: Claim, n: int) -> None:

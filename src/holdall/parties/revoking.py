@@ -31,7 +31,8 @@ class Revoking:
             return
         found = state.typed(frame.lease)
         if len(found) != 1:
-            text = f"{len(found)} leases are named {frame.lease}. See: holdall who"
+            number = f"{len(found)} leases are" if found else "no lease is"
+            text = f"{number} named {frame.lease}. See: holdall who"
             state.tell(connection, frames.Denied(n, NotHolder.code, text))
             return
         claim = found[0]

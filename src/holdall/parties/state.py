@@ -170,7 +170,9 @@ class State:
     def note(self, kind: str, text: str, record: ClaimRecord | None = None) -> None:
         """One row of the history; the oldest one goes when there are too many."""
         seq = self.log[-1].seq + 1 if self.log else 1
-        units = () if record is None else tuple(f"{g.pool}/{g.unit}#{g.fence}" for g in record.grants)
+        units = (
+            () if record is None else tuple(f"{pool_name(g.pool)}/{g.unit}#{g.fence}" for g in record.grants)
+        )
         row = LogRow(
             seq=seq,
             at_ms=self.wall_ms,

@@ -77,7 +77,10 @@ def not_granted(why: Why, *, waited_ms: int | None, utc_offset_s: int) -> str:
         text += f" {why.blockers[0].holder} waits in front."
     if why.note:
         text += f" {why.note[0].upper()}{why.note[1:]}."
-    next_step = "holdall who" if waited_ms is None else f"holdall why {short_id(why.claim)}"
+    if any(need.state == "unusable" for need in busy):
+        next_step = "holdall pools"  # nobody's end frees what is out of service
+    else:
+        next_step = "holdall who" if waited_ms is None else f"holdall why {short_id(why.claim)}"
     return f"{text} See: {next_step}"
 
 
