@@ -1,5 +1,6 @@
 """`holdall demo`: a small lab in one process. Everything in it is real: node, socket, leases, a silent holder."""
 
+import io
 import itertools
 import os
 import shutil
@@ -17,6 +18,8 @@ from holdall.client.conversation import Conversation
 from holdall.model import frames
 from holdall.model.names import short_id
 from holdall.model.spec import parse_needs
+from holdall.node.boot import mark_as_new
+from holdall.node.paths import RUN_ENV
 from holdall.node.service import ServiceThread
 
 ROUND_SECONDS = 20.0
@@ -73,7 +76,12 @@ class Lab:
         self._folder = Path(tempfile.mkdtemp(prefix="holdall-demo-"))
         config = self._folder / "holdall.toml"
         config.write_text(CONFIG.format(state=self._folder / "state"), encoding="utf-8")
-        self._service = ServiceThread(config, new=True)
+        mark_as_new(self._folder / "state")
+        # With a run folder of its own too, nothing of an earlier demonstration speaks against small fences.
+        self._earlier_run_folder = os.environ.get(RUN_ENV)
+        os.environ[RUN_ENV] = str(self._folder / "run")
+        # The node's log would stand in the middle of the story; what goes wrong is raised.
+        self._service = ServiceThread(config, new=True, log_to=io.StringIO())
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -84,15 +92,18 @@ class Lab:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._service.stop()
+        if self._earlier_run_folder is None:
+            del os.environ[RUN_ENV]
+        else:
+            os.environ[RUN_ENV] = self._earlier_run_folder
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def run_demo() -> int:
     """Play it: 6 agents contend; one falls silent while it holds; its units come back after its ttl."""
     story = Story()
-    story.tell(
-        "lab", "3 pools: board (2 units), psu (3), scope (1). 6 agents want several at once, all or none."
-    )
+    story.tell("lab", "3 pools: board (2 units), psu (3), scope (1)")
+    story.tell("lab", "6 agents want several units at once, each all or none")
     over = threading.Event()
     with Lab() as lab:
         agents = [
@@ -159,7 +170,7 @@ def _closing_words(url: str, story: Story) -> None:
         story.tell(
             "log", f"the scope was granted {len(after)} times, its fence grew each time: {_fences(after)}"
         )
-        free = {row.pool: f"{row.free}/{row.total}" for row in hub.pools()}
+        free = " · ".join(f"{row.pool} {row.free}/{row.total}" for row in hub.pools())
         story.tell("lab", f"all is free again: {free}")
 
 

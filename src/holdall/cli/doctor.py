@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -12,6 +12,9 @@ from holdall.cli.options import converse
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import HoldallError
+
+if TYPE_CHECKING:
+    from holdall.node.configured import Settings
 
 DISK_BYTES_MIN = 64 << 20
 CLOCK_STEP_SECONDS_MAX = 1.0
@@ -32,11 +35,11 @@ def examine(config: Path | None, url: str) -> list[Finding]:
     from importlib.metadata import version
 
     findings = [_clock(), _system()]
-    settings_finding, state = _configuration(config)
+    settings_finding, settings = _configuration(config)
     findings.append(settings_finding)
-    if state is not None:
-        findings += _state_folder(state)
-    findings += _node(url, version("holdall"))
+    if settings is not None:
+        findings += _state_folder(settings.state)
+    findings += _node(url, settings, version("holdall"))
     return findings
 
 
@@ -62,7 +65,7 @@ def _system() -> Finding:
     return Finding("kernel", "ok", f"Linux {os.uname().release}, pidfd")
 
 
-def _configuration(config: Path | None) -> tuple[Finding, Path | None]:
+def _configuration(config: Path | None) -> tuple[Finding, "Settings | None"]:
     from holdall.node.settings import load_settings
 
     try:
@@ -74,8 +77,28 @@ def _configuration(config: Path | None) -> tuple[Finding, Path | None]:
     if pools == 0:
         return Finding(
             "config", "warning", text + ". Add a [[pool]], or let holdall init find some"
-        ), settings.state
-    return Finding("config", "ok", text), settings.state
+        ), settings
+    return Finding("config", "ok", text), settings
+
+
+def _ask(url: str) -> frames.NodeRow:
+    with converse(url) as node:
+        return node.listing(frames.Ask(n=node.number(), what="node")).nodes[0]
+
+
+def _elsewhere(settings: "Settings | None") -> Finding | None:
+    """No node where commands look: the configured one may run all the same, with a state folder of its own."""
+    if settings is None:
+        return None
+    url = f"unix://{settings.socket}"
+    try:
+        row = _ask(url)
+    except HoldallError:
+        return None
+    text = (
+        f"{row.node} (pid {row.pid}) runs, but commands don't look there. Tell them: export HOLDALL_URL={url}"
+    )
+    return Finding("node", "warning", text)
 
 
 def _state_folder(state: Path) -> list[Finding]:
@@ -102,12 +125,11 @@ def _state_folder(state: Path) -> list[Finding]:
     return findings
 
 
-def _node(url: str, version: str) -> list[Finding]:
+def _node(url: str, settings: "Settings | None", version: str) -> list[Finding]:
     try:
-        with converse(url) as node:
-            row = node.listing(frames.Ask(n=node.number(), what="node")).nodes[0]
+        row = _ask(url)
     except HoldallError as problem:
-        return [Finding("node", "warning", problem.text)]
+        return [_elsewhere(settings) or Finding("node", "warning", problem.text)]
     findings: list[Finding] = []
     if row.state == "quarantine":
         text = f"{row.node} is in quarantine after a restart: it grants in {show_duration(row.quarantine_ms)}"

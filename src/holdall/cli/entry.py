@@ -36,7 +36,9 @@ def _status(arguments: list[str]) -> int:
     except TyperException as problem:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "holdall"
-        sys.stderr.write(f"holdall: {problem.format_message()}\nSee: {command} --help\n")
+        # Without a command the help has been shown already, and there is no message.
+        if message := problem.format_message():
+            sys.stderr.write(f"holdall: {message}\nSee: {command} --help\n")
         return USAGE_STATUS
     except (KeyboardInterrupt, Abort):
         return INTERRUPTED_STATUS

@@ -51,7 +51,7 @@ def config_text(found: Sequence[Found], node: str) -> str:
     lines = [
         "# One file per node. Check it with: holdall doctor. Apply changes with: kill -HUP the node",
         "[node]",
-        f'name = "{node}"              # unique among the nodes that join',
+        f"{_quoted('name', node):<27} # unique among the nodes that join",
         "",
         "[defaults]",
         'ttl = "30s"                 # a lease lives so long without renewal',
@@ -77,6 +77,10 @@ def config_text(found: Sequence[Found], node: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _quoted(key: str, value: str) -> str:
+    return f'{key} = "{value}"'
 
 
 def _numbers(folder: Path, pattern: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def init(
 
 @app.command(epilog="Example: holdall demo")
 def demo() -> int:
-    """A small lab in one process: 3 pools, 6 agents; one is killed and its lease runs out before your eyes."""
+    """A small lab in one process: 3 pools, 6 agents; one more falls silent and its lease runs out before your eyes."""
     from holdall.cli.demo import run_demo
 
     return run_demo()

@@ -9,6 +9,9 @@ import msgspec
 
 from holdall.model.durations import show_duration
 
+SHORT_CELL = 10
+"""Letters up to which a column is never broken, whatever the width of the terminal."""
+
 
 def print_json(name: str, rows: object, **more: object) -> None:
     """One JSON document on stdout: `{"v": 1, NAME: rows}`."""
@@ -29,9 +32,11 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, empty
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for number, heading in enumerate(headings):
+        # A short id or a time is copied or compared: on a narrow terminal the long cells give way.
+        longest = max(len(heading), *(len(row[number]) for row in rows))
+        table.add_column(heading, overflow="fold", no_wrap=longest <= SHORT_CELL)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 from holdall.machine.contract import Address
 from holdall.model.errors import BadConfig, HoldallError
@@ -44,9 +45,16 @@ class NodeFailed(HoldallError):
 class Service:
     """A node on the running asyncio loop: `start`, then `until_stopped`, always `close`."""
 
-    def __init__(self, settings: Settings, *, new: bool = False, trace: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        new: bool = False,
+        trace: Path | None = None,
+        log_to: TextIO | None = None,
+    ) -> None:
         self.settings = settings
-        self.log = make_log()
+        self.log = make_log(log_to)
         self.start_kind = ""
         self.quarantine_end_ms = 0
         """CLOCK_BOOTTIME; 0: none."""
@@ -285,9 +293,10 @@ async def _serve(settings: Settings, *, new: bool, trace: Path | None) -> int:
 class ServiceThread:
     """A node in a thread of this process, for demonstrations and tests: no signals, everything else real."""
 
-    def __init__(self, config: Path, *, new: bool = False) -> None:
+    def __init__(self, config: Path, *, new: bool = False, log_to: TextIO | None = None) -> None:
         self._settings = read_settings(config)
         self._new = new
+        self._log_to = log_to
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="holdall-node", daemon=True)
@@ -321,7 +330,7 @@ class ServiceThread:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._service = Service(self._settings, new=self._new)
+        self._service = Service(self._settings, new=self._new, log_to=self._log_to)
         try:
             await self._service.start()
             self._ready.set()
