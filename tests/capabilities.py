@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,9 @@ def _switches_user() -> bool:
 
 
 def _makes_cgroups() -> bool:
-    """Whether this process may make a cgroup (version 2) below its own."""
-    try:
-        own = Path("/proc/self/cgroup").read_text(encoding="utf-8").strip().rpartition("::")[2]
-        probe = Path("/sys/fs/cgroup") / own.lstrip("/") / f"probe-{os.getpid()}"
-        probe.mkdir()
-        real = (probe / "cgroup.kill").exists()  # a plain folder, or a kernel before 5.14, has none
-        probe.rmdir()
-    except OSError:
-        return False
-    return real
+    """Whether a cgroup tree of version 2 can be mounted in a mount namespace, with cgroups that can be killed."""
+    steps = 'mount -t cgroup2 cgroup2 /mnt && mkdir "$0" && test -e "$0/cgroup.kill"; found=$?; rmdir "$0"; exit $found'
+    return _succeeds("unshare", "--mount", "sh", "-c", steps, f"/mnt/holdall-probe-{os.getpid()}")
 
 
 CAPABILITIES: Mapping[str, Capability] = {
@@ -70,7 +62,9 @@ CAPABILITIES: Mapping[str, Capability] = {
     "strace": Capability(_traces_processes, "apt-get install strace, and allow ptrace"),
     "netns": Capability(_makes_network_namespaces, "apt-get install iproute2, run as root with namespaces"),
     "mountns": Capability(_makes_mount_namespaces, "run as root with mount namespaces"),
-    "cgroup": Capability(_makes_cgroups, "run as root with a writable cgroup tree (version 2)"),
+    "cgroup": Capability(
+        _makes_cgroups, "run as root with mount namespaces and cgroups of version 2 (Linux 5.14)"
+    ),
     "nft": Capability(_tool("nft"), "apt-get install nftables"),
     "git": Capability(_tool("git"), "apt-get install git"),
     "bash": Capability(_tool("bash"), "apt-get install bash"),

@@ -1,23 +1,14 @@
 """A cgroup of its own for a command: where it can be had it kills at once, elsewhere nothing is left behind."""
 
 import os
-import signal
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from client.scripted_node import ScriptedNode
-from guardian.guarded import Guarded, alive, written_pid
 
-from holdall.guardian import orders
 from holdall.guardian.cgroup import Cgroup
 from holdall.guardian.clock import BootTimer, boottime_ms
-
-
-@pytest.fixture
-def node() -> Iterator[ScriptedNode]:
-    with ScriptedNode() as node:
-        yield node
 
 
 def test_where_no_cgroup_file_system_is_mounted_there_is_none(tmp_path: Path) -> None:
@@ -34,23 +25,20 @@ def test_a_cgroup_that_can_not_kill_is_given_back(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.system
 @pytest.mark.requires("cgroup")
-def test_the_command_runs_in_its_own_cgroup_which_is_gone_afterwards(
-    node: ScriptedNode, tmp_path: Path
-) -> None:
-    script = (
-        f"cat /proc/self/cgroup > {tmp_path}/cgroup; setsid sleep 1000 & echo $! > {tmp_path}/far; sleep 1000"
+def test_the_command_runs_in_its_own_cgroup_which_is_gone_afterwards(tmp_path: Path) -> None:
+    """In a mount namespace of its own, so that it also runs where the host mounts the tree of version 1."""
+    inside = 'mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$0" -m guardian.in_cgroup "$1"'
+    ended = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", inside, sys.executable, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
-    with Guarded(node, "sh", "-c", script) as guarded:
-        pid = guarded.started()
-        far = written_pid(tmp_path / "far")
-        os.kill(pid, signal.SIGKILL)
-        guarded.released()
-        guarded.report(orders.Ended)
-        assert not alive(far)
-    name = (tmp_path / "cgroup").read_text().strip().rpartition("/")[2]
-    assert name.startswith("holdall-")
-    assert list(Path("/sys/fs/cgroup").rglob(name)) == []
+    assert (ended.returncode, ended.stdout) == (0, "its own cgroup, gone afterwards\n"), ended.stderr
 
 
 def test_a_timer_on_boottime_rings_at_its_moment_and_at_once_for_a_past_one() -> None:
