@@ -26,6 +26,7 @@ def spans(*lines: Said) -> list[tuple[int, int, str]]:
         ([crash("a", 60)], [(12, 60, "crash")]),
         ([crash("b", 60)], [(12, 100, "validity")]),
         ([crash("a", 9)], [(12, 100, "validity")]),  # an earlier life of the client
+        ([crash("a", 10)], []),  # in the moment of asking
         ([crash("a", 11)], []),  # it died while the grant was on its way
         ([renew("a1", 90, 200)], [(12, 200, "validity")]),
         ([renew("a1", 100, 200)], [(12, 200, "validity")]),  # in time, to the nanosecond

@@ -50,6 +50,7 @@ RUN: Sequence[Said] = [
     lost("b1", 120),
     use("psu/a#3", 91, 95),
     use("psu/a#2", 92, accepted=False),
+    use("psu/a#2", 93, accepted=False),
     end(200),
 ]
 
@@ -66,7 +67,7 @@ def test_everything_is_counted() -> None:
     assert counted.overtakes == 1
     assert counted.idle_with_demand == 15  # psu/a from the crash at 75 to the grant at 90, while b1 waited
     assert counted.peak_use == {"gpu": 2, "psu": 1}
-    assert (counted.uses, counted.refused_uses) == (2, 1)
+    assert (counted.uses, counted.refused_uses) == (3, 2)
     assert counted.deadlines_unproven == 4
     assert counted.unrecorded_leases == 0
 
@@ -110,6 +111,24 @@ def test_peak_use_counts_what_was_believed_at_once() -> None:
         grant("c1", ["mem*1"], 19, 22),
     ).statistics
     assert counted.peak_use == {"mem": 3}
+
+
+def test_a_lease_without_an_end_has_no_deadline_to_prove() -> None:
+    lines = [meta(), claim("a1", {"psu": 1}, 10), grant("a1", ["psu/a#1"], 12, None), end(20)]
+    assert judged(*lines).statistics.deadlines_unproven == 0
+
+
+def test_a_counted_pool_is_idle_until_it_is_full_and_from_when_it_is_not() -> None:
+    def idle(*rest: Said) -> int | None:
+        return judged(
+            meta(COUNTED), claim("b1", {"mem": 1}, 0), fail("b1", 40), *rest
+        ).statistics.idle_with_demand
+
+    taken = [claim("a1", {"mem": 4}, 10), grant("a1", ["mem*4"], 12, 90)]
+    assert idle() == 40
+    assert idle(*taken) == 12
+    assert idle(*taken, release("a1", 15, 16)) == 25
+    assert idle(claim("a1", {"mem": 3}, 10), grant("a1", ["mem*3"], 12, 90)) == 40
 
 
 def test_percentiles_are_waits_that_happened() -> None:
