@@ -118,7 +118,7 @@ def _not_judged(history: History, waits: Sequence[Wait]) -> list[str]:
     if not history.setups:
         shortfalls.append(
             "no meta line says which pools exist: unknown units, needs that nothing can meet and over-commitment "
-            "were not judged"
+            'were not judged. Add a file with one: {"t":"meta","pools":{"psu":{"units":["psu-1","psu-2"]}}}'
         )
     unanswered = sum(1 for wait in waits if wait.outcome == "open")
     if history.end_at is None and unanswered:
