@@ -32,6 +32,7 @@ TTL_S = 4.0
 RUN_TTL_S = 12.0
 """Shorter than this a command's lease cannot be: it must have time to end."""
 
+WAIT = "5m"
 NO_NODE, LEASE_LOST = 69, 79
 """Statuses of `holdall run` when it came while the node was dead, and when a pause cost it its lease."""
 
@@ -238,7 +239,7 @@ class Stress:
             seed=f"{self.plan.seed} {place.name}",
             pools=dict(POOLS),
             ttl=f"{TTL_S:g}s",
-            wait="120s",
+            wait=WAIT,
             hold_ms=self.plan.hold_ms,
         )
         script = Path(__file__).with_name("stress_worker.py")
@@ -249,7 +250,7 @@ class Stress:
         options = [word for need in needs for word in ("--need", need)]
         options += [
             "--wait",
-            "120s",
+            WAIT,
             "--ttl",
             f"{RUN_TTL_S:g}s",
             "--history",
