@@ -242,6 +242,12 @@ def test_what_to_drop_may_be_named_by_pool_unit_or_both() -> None:
     assert drop_names(units, ("psu",)) == ("psu/psu-1", "psu/psu-2")
     assert drop_names(units, ("psu-1", "psu/psu-1")) == ("psu/psu-1",)
     assert drop_names(units, (unit,)) == ("psu/psu-2",)
+    assert drop_names(units, ("psu:1",)) == ("psu/psu-2",)
+    assert drop_names(units, ("board+psu,@lab-1:2",)) == ("psu/psu-1", "psu/psu-2")
+    assert drop_names(units, ("psu:all",)) == ("psu/psu-1", "psu/psu-2")
+    for nothing in ("psu:3", "psu,@lab-2", "psu,model=x", "board", ""):
+        with pytest.raises(holdall.BadSpec, match="It holds: psu/psu-1, psu/psu-2"):
+            drop_names(units, (nothing,))
     with pytest.raises(holdall.BadSpec):
         drop_names(units, (holdall.Unit("psu-2", "lab-1", 3),))
 

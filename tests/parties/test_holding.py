@@ -31,8 +31,11 @@ def test_extending_counts_from_now_and_stops_at_the_pools_max_for() -> None:
     assert isinstance(denied, frames.Denied)
     assert denied.code == "refused"
     assert denied.text == (
-        f"lease {short_id(lease.lease.lease)} already lasts until 22:15:01 (max_for 100 s); extending only makes it later."
+        f"lease {short_id(lease.lease.lease)} lasts until 22:15:01 and its pools allow no later end (max_for 100 s)."
     )
+    (same,) = client.say(frames.Extend(client.number(), lease.key, 30_000))
+    assert isinstance(same, frames.Granted)
+    assert same.lease.until_ms == FIRST_WALL_MS + 1000 + 100_000, "never earlier"
     # the book ends it at the new end: 100 s (1 + 2 %) from the grant, 20 s have passed
     node.pass_ms(81_599)
     assert list(node.held()) == ["gpu/0"]
@@ -45,9 +48,11 @@ def test_a_lease_without_hard_end_needs_no_extending() -> None:
     node = Node(pool("gpu", "0"))
     client = Client(node, "a")
     lease = client.gets("gpu:1")
-    (denied,) = client.say(frames.Extend(client.number(), lease.key, 1))
-    assert isinstance(denied, frames.Denied)
-    assert "has no hard end" in denied.text
+    commits = node.commits
+    (same,) = client.say(frames.Extend(client.number(), lease.key, 30_000))
+    assert isinstance(same, frames.Granted)
+    assert (same.lease, same.for_left_ms) == (lease.lease, None)
+    assert node.commits == commits
 
 
 def test_a_part_is_dropped_by_the_units_names_and_the_rest_keeps_needs_and_fences() -> None:

@@ -1,7 +1,6 @@
 """The course of one `holdall run`: claim, wait, hand the lease to a guardian, tell how it ended."""
 
 import contextlib
-import errno
 import os
 import select
 import signal
@@ -303,9 +302,10 @@ class Run:
 
     def _not_started(self, word: orders.NotStarted) -> int:
         name = self.wishes.command[0]
-        if word.errno:
+        status = word.status()
+        if status is not None:
             self.lines.ended("not-started", f"cannot run {name}: {word.text}")
-            return 127 if word.errno == errno.ENOENT else 126
+            return status
         if word.code:
             self.lines.ended(
                 "lost",

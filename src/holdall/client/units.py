@@ -7,6 +7,7 @@ import msgspec
 
 from holdall.model.errors import BadSpec
 from holdall.model.frames import HeldUnit, Need, Selector
+from holdall.model.spec import ALL_COUNT, parse_spec
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -29,10 +30,13 @@ def by_pool(units: tuple[HeldUnit, ...]) -> Mapping[str, list[Unit]]:
 
 
 def drop_names(units: tuple[HeldUnit, ...], given: tuple[object, ...]) -> tuple[str, ...]:
-    """`pool/unit` of what shall be given back: Units, `pool/unit`, a pool's or need's name (all its units)."""
+    """`pool/unit` of what shall be given back: Units, `pool/unit`, a pool's name (all its units), or a SPEC.
+
+    A SPEC with a number gives so many units of its pools back, the last ones first: `psu:1`.
+    """
     names: list[str] = []
     for item in given:
-        matches = [unit for unit in units if _is_meant(unit, item)]
+        matches = [unit for unit in units if _is_meant(unit, item)] or _of_spec(units, item)
         if not matches:
             held = ", ".join(f"{unit.pool}/{unit.name}" for unit in units) or "nothing"
             raise BadSpec(f"the lease holds no {item}. It holds: {held}")
@@ -61,3 +65,17 @@ def _is_meant(unit: HeldUnit, item: object) -> bool:
         f"{unit.pool}/{unit.name}",
         f"{unit.pool}/{unit.name}@{unit.node}",
     }
+
+
+def _of_spec(units: tuple[HeldUnit, ...], item: object) -> list[HeldUnit]:
+    """What `POOL[+POOL…][,@NODE][:COUNT|:all]` means among these units; labels are not known of units."""
+    if not isinstance(item, str) or "," in item.replace(",@", ""):
+        return []
+    try:
+        selector = parse_spec(item)
+    except BadSpec:
+        return []
+    found = [unit for unit in units if unit.pool in selector.pools and selector.node in {"", unit.node}]
+    if selector.count == ALL_COUNT:
+        return found
+    return found[-selector.count :] if len(found) >= selector.count else []

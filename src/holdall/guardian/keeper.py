@@ -308,7 +308,7 @@ class Keeper:
         """Nothing will be started: the lease is given back, if it is ours, then the wrapper hears why."""
         if self._never is None:
             self._never = word
-            self._exit = ExitRecord(code=127 if word.errno else None, reason=word.text[:512])
+            self._exit = ExitRecord(code=word.status(), reason=word.text[:512])
 
     # ------------------------------------------------------------ the wrapper
 

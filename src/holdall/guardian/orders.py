@@ -4,6 +4,7 @@ One msgpack value a packet (SOCK_SEQPACKET keeps them apart). The command and it
 guardian's own arguments and environment, so that they may hold any bytes.
 """
 
+import errno
 from typing import TypeAlias
 
 import msgspec
@@ -126,6 +127,12 @@ class NotStarted(msgspec.Struct, frozen=True, tag="not_started"):
     text: str
     code: str = ""
     errno: int = 0
+
+    def status(self) -> int | None:
+        """As shells have it: 127 not found, 126 not executable; None: the command itself was not tried."""
+        if not self.errno:
+            return None
+        return 127 if self.errno == errno.ENOENT else 126
 
 
 FromGuardian: TypeAlias = (

@@ -112,7 +112,10 @@ class Holding:
             self._revoking.tell_revoked(claim)
 
     def extend(self, session: Session, frame: frames.Extend, asked: Asked) -> None:
-        """A later hard end, counted from now, at most the pools' max_for from the grant."""
+        """A later hard end, counted from now, at most the pools' max_for from the grant.
+
+        Who has as much already, or no hard end at all, has what was asked for: nothing changes.
+        """
         claim = self._finding.held(session, frame.key, frame.n, asked)
         if claim is None:
             return
@@ -123,15 +126,17 @@ class Holding:
             for pool in sorted({grant.pool for grant in record.grants})
             if (spec := self._state.pools.spec(pool)) is not None and spec.max_for_ms is not None
         ]
-        for_ms = min([passed_ms + frame.for_ms, *most])
-        if record.for_ms is None:
-            text = f"lease {short_id(record.printed)} has no hard end: it lives as long as it is renewed."
-        elif record.phase == "draining":
+        wanted_ms = passed_ms + frame.for_ms
+        for_ms = min([wanted_ms, *most])
+        if record.phase == "draining":
             text = f"lease {short_id(record.printed)} is revoked ({record.revoked}): it can't be extended."
+        elif record.for_ms is None or wanted_ms <= record.for_ms:
+            self._state.tell(session.connection, self._granting.answer(claim, frame.n))
+            return
         elif for_ms <= record.for_ms:
             until = clock_text(record.granted_wall_ms + record.for_ms, self._state.settings.utc_offset_s)
-            bound = f" (max_for {show_duration(min(most))})" if most else ""
-            text = f"lease {short_id(record.printed)} already lasts until {until}{bound}; extending only makes it later."
+            bound = f"max_for {show_duration(min(most))}"
+            text = f"lease {short_id(record.printed)} lasts until {until} and its pools allow no later end ({bound})."
         else:
             self._state.extending.setdefault(record.printed, []).append((session.connection, frame.n))
             self._state.to_claimant(Extend(record.claim, for_ms))
@@ -178,6 +183,8 @@ def exit_text(record: frames.ExitRecord) -> str:
     """How a command ended, for the history."""
     if record.signal is not None:
         ended = f"command ended by signal {record.signal}"
-    else:
+    elif record.code is not None:
         ended = f"command ended with {record.code}"
+    else:
+        return record.reason or "how the command ended is not known"
     return f"{ended} ({record.reason})" if record.reason else ended
