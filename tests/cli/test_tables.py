@@ -6,6 +6,7 @@ import sys
 import msgspec
 import pytest
 
+from holdall.cli.run_lines import rows_of, waiting_lines
 from holdall.cli.tables import plain, print_json, print_table
 from holdall.cli.why import bound_text, ordinal, why_lines
 from holdall.model.why import Blocker, NeedWhy, Why
@@ -76,3 +77,17 @@ def test_a_pipe_gets_aligned_columns_and_json_has_a_version(monkeypatch: pytest.
     document = msgspec.json.decode(out.getvalue())
     assert document["v"] == 1
     assert msgspec.convert(document["why"], Why) == WHY
+
+
+def test_what_a_waiting_run_shows_is_counted_in_rows_of_the_terminal_so_that_all_of_it_is_replaced() -> None:
+    assert rows_of(("a" * 80, "b" * 81, "", "短" * 41), 80) == 1 + 2 + 1 + 2
+
+
+def test_a_run_that_waits_for_what_is_out_of_service_is_told_where_to_look() -> None:
+    out = msgspec.structs.replace(
+        WHY, needs=(NeedWhy("psu:3", free=2, total=3, state="unusable", unusable=1),)
+    )
+    first, second = waiting_lines(out)
+    assert first == "waiting   psu:3 unusable (2 of 3 free)"
+    assert second.endswith("units are out of service, see: holdall pools")
+    assert "out of service" not in "".join(waiting_lines(WHY))

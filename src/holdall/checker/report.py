@@ -81,7 +81,7 @@ def _statistics(counted: Statistics) -> list[str]:
         ("claims", outcomes),
         ("faults", f"{counted.crashes} crashes" + (f", {faults}" if faults else "")),
         ("waits", waits),
-        ("fairness", f"at most {counted.overtakes} overtakes of one claim"),
+        ("fairness", f"at most {counted.overtakes} overtakes of one claim by younger ones of the same need"),
         ("idle", f"longest with demand {_seconds(counted.idle_with_demand)}"),
         ("peak use", peaks or "none"),
         ("guarded uses", f"{counted.uses}, {counted.refused_uses} refused"),

@@ -1,6 +1,7 @@
 """What `holdall run` says on stderr: waiting (live on a terminal), granted, stopped; or JSON lines of the same."""
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ class RunLines:
         self._json = as_json
         self._live = sys.stderr.isatty() and not as_json
         self._shown = 0
-        """Lines on the terminal that the next ones replace."""
+        """Rows on the terminal that the next lines replace."""
         self._said_at = 0.0
         self._said: tuple[str, ...] = ()
         self._why: Why | None = None
@@ -77,7 +78,7 @@ class RunLines:
         if self._live:
             self._clear()
             self._write("".join(line + "\n" for line in lines))
-            self._shown = len(lines)
+            self._shown = rows_of(lines, _columns())
         elif lines != self._said and now - self._said_at >= (PLAIN_EVERY_SECONDS if self._said else 0):
             self._write("".join(line + "\n" for line in lines))
             self._said, self._said_at = lines, now
@@ -99,6 +100,20 @@ class RunLines:
             sys.stderr.flush()
 
 
+def rows_of(lines: tuple[str, ...], columns: int) -> int:
+    """How many rows of a terminal these lines fill; a line that is too long goes on in the next row."""
+    from rich.cells import cell_len
+
+    return sum(max(1, -(-cell_len(line) // columns)) for line in lines)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
 def waiting_lines(why: Why) -> tuple[str, ...]:
     """`waiting   board:1 ok (2 of 5 free) · psu:1 busy 3/3` and who blocks."""
     needs = " · ".join(_need(need) for need in why.needs)
@@ -106,6 +121,8 @@ def waiting_lines(why: Why) -> tuple[str, ...]:
     if why.blockers:
         more = len(why.blockers) - 1 + why.blockers_more
         parts.append(f"blocked by {blocker_text(why.blockers[0])}" + (f" and {more} more" if more else ""))
+    if any(need.state == "unusable" for need in why.needs):
+        parts.append("units are out of service, see: holdall pools")
     if why.note:
         parts.append(plain(why.note))
     lines = (f"waiting   {needs}", f"          {' · '.join(parts)}")
