@@ -116,7 +116,7 @@ def test_bad_input_exits_with_64_and_names_the_next_step(
     assert run_explore(asked) == 64
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("error: ")
+    assert captured.err.startswith("holdall: ")
     assert text in captured.err
 
 

@@ -164,4 +164,4 @@ def test_a_header_that_names_no_world(
     trace = tmp_path / "trace"
     trace.write_bytes(b'{"type":"header","v":1,"driver":"%s","world":{"pools":7}}\n' % driver.encode())
     assert run_replay(trace) == 64
-    assert "error: " in capsys.readouterr().err
+    assert "holdall: " in capsys.readouterr().err

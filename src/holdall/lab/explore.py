@@ -82,7 +82,7 @@ def run_explore(asked: Asked) -> int:
         system = system_of(asked.protocol, world)
         timers = _timers(asked)
     except BadWorld as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"holdall: {error}", file=sys.stderr)
         return USAGE
     space = Space(system, left, timers=timers, claimants_crash=asked.claimants_crash)
     begun = time.monotonic()

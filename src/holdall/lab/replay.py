@@ -41,7 +41,7 @@ def run_replay(trace: Path, *, as_json: bool = False) -> int:
         found = load(trace)
         difference = run_again(found.steps, builder(found.header))
     except (BadTrace, CodecError) as error:
-        print(f"error: {trace}: {error}", file=sys.stderr)
+        print(f"holdall: {trace}: {error}", file=sys.stderr)
         return USAGE
     if as_json:
         report = _Report(

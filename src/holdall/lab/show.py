@@ -54,7 +54,7 @@ def run_show(trace: Path, *, as_json: bool = False) -> int:
     try:
         found = load(trace)
     except BadTrace as error:
-        print(f"error: {trace}: {error}", file=sys.stderr)
+        print(f"holdall: {trace}: {error}", file=sys.stderr)
         return USAGE
     lines = list(lines_of(found.steps))
     hosts = hosts_of(found.steps)

@@ -98,7 +98,7 @@ def run_simulate(asked: Asked) -> int:
     try:
         setups = _setups(asked)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"holdall: {error}", file=sys.stderr)
         return USAGE
     begun = time.monotonic()
     reports: list[tuple[Setup, Report]] = []
@@ -124,7 +124,7 @@ def run_simulate(asked: Asked) -> int:
         try:
             write_trace(setup, Path(asked.trace), note=note)
         except OSError as error:
-            print(f"error: can't write the trace {asked.trace}: {error.strerror}", file=sys.stderr)
+            print(f"holdall: can't write the trace {asked.trace}: {error.strerror}", file=sys.stderr)
             return USAGE
         print(f"trace: {asked.trace}; see it again with: holdall lab replay {asked.trace}", file=sys.stderr)
     return VIOLATED if bad else CLEAN
