@@ -207,3 +207,35 @@ def test_leftovers_are_ended_and_named(node: Lab, tmp_path: Path) -> None:
     assert run.returncode == 0
     assert "ended 1 process that outlived the command" in run.stderr
     assert free_units(node, "psu") == 2
+
+
+def test_c1_where_no_guardian_can_be_started_the_units_are_free_again_at_once(
+    node: Lab, tmp_path: Path
+) -> None:
+    # An interpreter whose name is gone by then: what it starts of itself is not found.
+    script = (
+        "import sys; from holdall.cli.entry import main; "
+        f"sys.executable = {str(tmp_path / 'gone')!r}; main(['run', '--need', 'psu:2', '--', 'true'])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(node),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 126
+    assert "true was not started: [Errno 2]" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert all_free(node)
+
+
+def test_where_the_lease_file_has_no_place_the_units_are_free_again_at_once(
+    node: Lab, tmp_path: Path
+) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    run = ran(node, "--need", "psu:2", "--", "true", TMPDIR=nowhere, XDG_RUNTIME_DIR=nowhere)
+    assert (run.returncode, "Traceback" in run.stderr) in {(0, False), (126, False)}, run.stderr
+    assert all_free(node)

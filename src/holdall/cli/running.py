@@ -108,6 +108,11 @@ class Run:
             return self.wishes.not_granted_status
         except Interrupted as interrupted:
             return 128 + interrupted.number
+        except OSError as problem:
+            # No place for the lease file, no guardian (too many processes, too little memory): nothing has run.
+            name = self.wishes.command[0]
+            self.lines.ended("not-started", f"{name} was not started: {problem}. See: holdall doctor")
+            return 126
         finally:
             self.lines.close()
             self.signals.restore()

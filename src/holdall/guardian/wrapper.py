@@ -66,33 +66,49 @@ class Wrapper:
         self._last_word: LastWord | None = None
 
     def run(self) -> LastWord:
-        """Start the guardian, and stay until it has said its last word or has died."""
+        """Start the guardian, and stay until it has said its last word or has died.
+
+        Raises OSError when it can't be started: nothing has run then, and the lease is still the caller's.
+        """
         processes.become_subreaper()  # who the guardian leaves behind when it is killed comes to us
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
-            self._spawn()
-            while self._last_word is None:
-                self._step()
-            self._guardian.wait()
+            self._socket = self._spawn()
+            with self._socket:
+                self._tell(self.start)
+                while self._last_word is None:
+                    self._step()
+                self._guardian.wait()
         finally:
             signal.signal(signal.SIGTTOU, before)
-            self._socket.close()
             if self._terminal is not None:
                 self._terminal.close()
         return self._last_word
 
-    def _spawn(self) -> None:
+    def _spawn(self) -> socket.socket:
+        """The guardian is started; returns our end of what joins us."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._guardian = subprocess.Popen(
-                # -P: the folder we are in must not replace modules of the guardian.
-                [sys.executable, "-P", "-m", "holdall.guardian", str(theirs.fileno()), "--", *self._command],
-                env=self._environment,
-                pass_fds=(theirs.fileno(),),
-                process_group=0,  # what the terminal sends to our job is not for the guardian
-            )
-        self._socket = ours
-        self._tell(self.start)
+            try:
+                self._guardian = subprocess.Popen(
+                    # -P: the folder we are in must not replace modules of the guardian.
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "holdall.guardian",
+                        str(theirs.fileno()),
+                        "--",
+                        *self._command,
+                    ],
+                    env=self._environment,
+                    pass_fds=(theirs.fileno(),),
+                    process_group=0,  # what the terminal sends to our job is not for the guardian
+                )
+            except OSError:
+                ours.close()
+                raise
+        return ours
 
     def _step(self) -> None:
         poll = select.poll()
