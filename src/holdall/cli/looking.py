@@ -123,7 +123,7 @@ def queue(
                 short_id(why.claim),
                 f"{why.position} of {why.waiting}",
                 plain(why.holder),
-                " ".join(f"{plain(need.spec)} {need.state}" for need in why.needs),
+                " · ".join(f"{plain(need.spec)} {need.state}" for need in why.needs),
                 plain(why.reason),
                 ago(why.since_ms),
                 f"{why.overtaken} of at most {why.passes_bound}",

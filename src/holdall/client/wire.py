@@ -50,8 +50,9 @@ class Wire:
         except (OSError, FrameTooLong, msgspec.DecodeError) as problem:
             fresh.close()
             self.close()
+            why = getattr(problem, "strerror", None) or problem
             raise Unreachable(
-                f"no node answers at {self.path} ({problem}). Start one: holdall serve"
+                f"no node answers at {self.path} ({why}). Start one: holdall serve"
             ) from problem
         except BaseException:
             fresh.close()

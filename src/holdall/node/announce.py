@@ -3,7 +3,6 @@
 from typing import Protocol
 
 from holdall.model.durations import show_duration
-from holdall.model.names import pool_id
 from holdall.node import paths
 from holdall.node.clock import boottime_ms
 from holdall.node.configured import Settings
@@ -56,7 +55,8 @@ def _pools(settings: Settings) -> list[str]:
         count = len(pool.units)
         reach = ", this host only" if pool.reach == "host" else ""
         units = "1 unit" if count == 1 else f"{count} units"
-        lines.append(f"pool       {pool_id(pool.name, pool.labels)}: {units}{reach}")
+        labels = "".join(f",{key}={value}" for key, value in sorted(pool.labels.items()))
+        lines.append(f"pool       {pool.name}{labels}: {units}{reach}")
     more = len(settings.pools) - POOLS_SHOWN_MAX
     if more > 0:
         lines.append(f"pool       and {more} more: holdall pools")

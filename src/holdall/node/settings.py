@@ -83,7 +83,7 @@ def read_settings(path: Path, *, state: Path | None = None) -> Settings:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise BadConfig(f"no configuration at {path}. Make one with: holdall init") from None
+        raise BadConfig(f"no configuration at {path}. Make one with: holdall init {path}") from None
     except OSError as error:
         raise BadConfig(f"can't read {path}: {error.strerror}. Check the path and its permissions.") from None
     if len(raw) > _FILE_BYTES_MAX:
