@@ -85,7 +85,7 @@ async def test_an_answer_that_comes_too_late_ends_no_lease(
 ) -> None:
     async with holdall.connect(node.url) as hub:
         lease = await held(node, hub, lease_view())
-        monkeypatch.setattr("holdall.client.link.ANSWER_MS_MAX", 1)
+        monkeypatch.setattr("holdall.client.link.ANSWER_MS_MAX", 1_000)
         with pytest.raises(holdall.Unreachable):
             await lease.extend("1h")
         extend = await asyncio.to_thread(node.hear, frames.Extend)
@@ -123,3 +123,46 @@ async def test_c17_a_view_is_asked_for_again_from_a_node_that_was_started_again(
         await asking_again
         assert view.loss is None
         assert view.units["gpu"][0].fence == 7
+
+
+async def test_c8_a_grant_that_is_over_when_it_comes_is_confirmed_before_it_is_used(
+    node: ScriptedNode,
+) -> None:
+    async with holdall.connect(node.url) as hub:
+        asking = asyncio.ensure_future(hub.lease("gpu:1", wait="10m")._acquire())
+        claim = await asyncio.to_thread(node.hear, frames.Claim)
+        late = node.grant(claim, valid_for_ms=0)
+        attach = await asyncio.to_thread(node.hear, frames.Attach)
+        assert attach.key == late.key
+        assert not asking.done()
+        node.grant(attach)
+        lease = await asking
+        assert lease.loss is None
+        assert lease.seconds_left > 20
+        node.go_away()
+
+
+async def test_a_late_grant_that_has_been_lost_meanwhile_is_asked_for_again(node: ScriptedNode) -> None:
+    async with holdall.connect(node.url) as hub:
+        asking = asyncio.ensure_future(hub.lease("gpu:1", wait="10m")._acquire())
+        node.grant(await asyncio.to_thread(node.hear, frames.Claim), valid_for_ms=0)
+        attach = await asyncio.to_thread(node.hear, frames.Attach)
+        node.say(frames.Denied(attach.n, "not-holder", "it has ended."))
+        again = await asyncio.to_thread(node.hear, frames.Claim)
+        node.grant(again, OTHER)
+        lease = await asking
+        assert lease.units["psu"][0].fence == 9
+        node.go_away()
+
+
+async def test_dropping_all_that_is_left_is_a_release(node: ScriptedNode) -> None:
+    async with holdall.connect(node.url) as hub:
+        lease = await held(node, hub, lease_view())
+        dropping = asyncio.ensure_future(lease.drop("gpu"))
+        drop = await asyncio.to_thread(node.hear, frames.Drop)
+        node.say(frames.Released(drop.n, lease.id, "released"))
+        await dropping
+        assert (await lease.release()).what == "already released"
+        with pytest.raises(holdall.NotHolder):
+            lease.check()
+    assert node.hears_nothing_more()

@@ -10,7 +10,7 @@ from holdall.client.session import Session
 from holdall.client.tenure import Tenure
 from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
-from holdall.model.errors import NotGranted, NotHolder
+from holdall.model.errors import NotGranted
 
 _ENDED_THERE = "the node has ended it; it was not renewed in time or was taken away."
 
@@ -74,6 +74,9 @@ class Answers:
         match call:
             case ClaimCall():
                 base = call.base_ms if call.base_ms is not None else boottime_ms()
+                if self._is_stale(call, granted, base):
+                    self._confirm(call, granted)
+                    return
                 tenure = Tenure(granted, base, lock=self._session.lock)
                 if tenure.view:
                     tenure.outer = self._session.tenures.get(granted.lease.lease)
@@ -98,6 +101,18 @@ class Answers:
                 number = self._session.number()
                 self._session.wire.send(frames.Release(n=number, key=granted.key))
 
+    def _is_stale(self, call: ClaimCall, granted: frames.Granted, base_ms: int) -> bool:
+        """A node that was stopped grants before it reads our renewals: over by our clock, but not by the node's."""
+        over = base_ms + granted.valid_for_ms <= boottime_ms()
+        return over and not (granted.view or call.abandoned or call.claim.now)
+
+    def _confirm(self, call: ClaimCall, granted: frames.Granted) -> None:
+        """Nothing has used the lease yet: it begins with an answer that is fresh."""
+        call.number = self._session.number()
+        call.frame = frames.Attach(n=call.number, key=granted.key)
+        call.confirms = True
+        self._session.post(call)
+
     def _tenure_lost(self, tenure: Tenure) -> None:
         """Called by whoever has looked at the clock, in any thread."""
         session = self._session
@@ -121,7 +136,7 @@ class Answers:
                 if denied.n == 0:
                     self._session.wire.drop()  # it did not like our greeting; the next one starts a new session
                     self._session.wire.forget_session()
-            case ClaimCall() if denied.retry_after_ms == 0 and self._is_wanted(call):
+            case ClaimCall() if (denied.retry_after_ms == 0 or call.confirms) and self._is_wanted(call):
                 self._ask_again(call)
             case ClaimCall():
                 self._session.settle_claim(call, problem)
@@ -151,6 +166,7 @@ class Answers:
         """This process was stopped for so long that the node gave its place up: the same wish, as a new claim."""
         call.number = self._session.number()
         call.frame = call.claim = msgspec.structs.replace(call.claim, n=call.number)
+        call.confirms = False
         call.base_ms = None
         call.printed = ""
         call.queued_in_history = False
@@ -196,7 +212,8 @@ class Answers:
             # A drop of all that was left.
             call.tenure.released = True
             self._session.tenures.pop(call.tenure.lease.lease, None)
-            call.fail(NotHolder(f"lease {call.tenure.name} has no units left and was released"))
+            nothing = msgspec.structs.replace(call.tenure.lease, units=())
+            call.succeed(frames.Granted(released.n, call.tenure.key, nothing, 0, None))
 
     def _end_release(self, call: ReleaseCall, released: frames.Released) -> None:
         if call.tenure is not None:

@@ -53,6 +53,8 @@ class ClaimCall(Call[Tenure]):
         """When its wait is over by our clock; None: never. A claim that is repeated asks for the rest only."""
         self.base_ms: int | None = None
         """When that message was sent from which a grant would count: the claim, or a later renewal that was answered."""
+        self.confirms = False
+        """It was granted, but too long ago to be used without another answer."""
         self.printed = ""
         self.why: Why | None = None
         self.on_queued: Callable[[frames.Queued], None] | None = None

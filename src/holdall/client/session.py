@@ -131,7 +131,7 @@ class Session:
         frame = call.frame
         if isinstance(call, ClaimCall):
             call.base_ms = now
-            if call.sent_ms is not None and call.wait_until_ms is not None:
+            if call.sent_ms is not None and call.wait_until_ms is not None and not call.confirms:
                 frame = msgspec.structs.replace(call.claim, wait_ms=max(call.wait_until_ms - now, 0))
         call.sent_ms = now
         self.wire.send(frame)
