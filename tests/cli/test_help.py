@@ -48,7 +48,11 @@ def test_pool_names_complete_wherever_a_need_is_written(monkeypatch: pytest.Monk
         waiting=0,
         units=(),
     )
-    monkeypatch.setattr(completion, "_listing", lambda _: frames.Listing(n=0, pools=(row,)))
+
+    def listing(_what: str) -> frames.Listing:
+        return frames.Listing(n=0, pools=(row,))
+
+    monkeypatch.setattr(completion, "_listing", listing)
     found = 0
     for _, command in all_commands():
         for option in command.params:

@@ -35,3 +35,24 @@ def test_the_demonstration_ends_well_within_a_minute() -> None:
     assert all(int(later) > int(earlier) for _, earlier, _, later in again)
     assert "nothing is left running" in ended.stdout
     assert set(Path("/tmp").glob("hd-demo-*")) <= before
+
+
+@pytest.mark.system
+@pytest.mark.requires("linux")
+def test_the_small_lab_tells_its_story_with_small_fences_every_time_and_leaves_no_trace(
+    tmp_path: Path,
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "holdall.cli", "demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_MAX,
+        env={**os.environ, "HOLDALL_RUN_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path)},
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    told = ended.stdout.partition("\n\n")[0].splitlines()
+    assert [line for line in told if not re.match(r" *\d+\.\d\d s  \w+ +\S", line)] == []
+    assert re.search(r"gus +holds scope-1 fence 1, and is now cut off", ended.stdout)
+    assert "all is free again: board 2/2 · psu 3/3 · scope 1/1" in ended.stdout
+    assert list(tmp_path.iterdir()) == []
