@@ -6,7 +6,9 @@ Leases that must be kept alive belong to the session of `holdall.client`, not he
 import contextlib
 import itertools
 import os
+import select
 import socket
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -29,6 +31,7 @@ class Conversation:
     def __init__(self, path: str, *, agent: str = "") -> None:
         self.path = path
         self._numbers = itertools.count(1)
+        self._beaten_s = time.monotonic()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(ANSWER_SECONDS_MAX)
         try:
@@ -54,15 +57,20 @@ class Conversation:
         """A fresh request number."""
         return next(self._numbers)
 
-    def answers(self, request: frames.ToNode, *, patient: bool = False) -> Iterator[frames.FromNode]:
+    def answers(
+        self, request: frames.ToNode, *, patient: bool = False, ttl_ms: int | None = None
+    ) -> Iterator[frames.FromNode]:
         """Send `request` and give its answers as they come; the caller knows which one is the last.
 
-        A Denied is raised as its error. `patient`: wait without limit between answers.
+        A Denied is raised as its error. `patient`: wait without limit between answers. `ttl_ms`: say every third of
+        it that we are still here, which is what keeps a place in a queue.
         """
         self._socket.settimeout(None if patient else ANSWER_SECONDS_MAX)
         self._write(request)
         number = getattr(request, "n", None)
         while True:
+            if ttl_ms is not None:
+                self._beat_until_readable(min(max(ttl_ms / 3000, 0.1), 60.0))
             answer = self._read()
             if getattr(answer, "n", None) != number:
                 continue  # a notice, e.g. Lost, that this caller did not ask for
@@ -107,6 +115,21 @@ class Conversation:
     ) -> None:
         self.close()
 
+    def _beat_until_readable(self, every_s: float) -> None:
+        """Every answer is awaited here, so the next beat is due by the time since the last one, not since an answer."""
+        while True:
+            left_s = self._beaten_s + every_s - time.monotonic()
+            if left_s <= 0:
+                self._beaten_s = time.monotonic()
+                self._write(frames.Beat(n=self.number()))
+            elif self._readable(left_s):
+                return
+
+    def _readable(self, within_s: float) -> bool:
+        poll = select.poll()  # select() knows no descriptors from 1024 on
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(within_s * 1000))
+
     def _write(self, frame: frames.ToNode) -> None:
         try:
             self._socket.sendall(frames.pack(frame))
@@ -132,8 +155,14 @@ class Conversation:
 
     def _broken(self, problem: Exception) -> Unreachable:
         return Unreachable(
-            f"the node at {self.path} does not answer ({problem}). Look: holdall doctor", definite=False
+            f"the node at {self.path} does not answer ({_plainly(problem)}). Look: holdall doctor",
+            definite=False,
         )
+
+
+def _plainly(problem: Exception) -> str:
+    """What the system says, without its number."""
+    return getattr(problem, "strerror", None) or str(problem)
 
 
 def error_of(denied: frames.Denied) -> HoldallError:
