@@ -8,12 +8,12 @@ import typer
 
 from holdall.cli.completion import complete_claim, complete_lease, complete_need
 from holdall.cli.needs import read_needs
-from holdall.cli.options import Json, Url, converse, own_key
+from holdall.cli.options import BOUNDED_NOTE, HOUR_MS, Json, Url, converse, is_patient, own_key, read_wait
 from holdall.cli.tables import clock_time, plain, print_json
 from holdall.cli.why import why_lines
 from holdall.client.conversation import Conversation
 from holdall.model import frames
-from holdall.model.durations import finite_duration, parse_duration, show_duration
+from holdall.model.durations import finite_duration, show_duration
 from holdall.model.errors import Unreachable
 from holdall.model.names import short_id
 
@@ -34,9 +34,16 @@ def lease(
         ),
     ],
     for_: Annotated[str, typer.Option("--for", help="Hard end, counted from the grant.")],
-    wait: Annotated[str, typer.Option(help="How long to wait, e.g. 10m; inf for no limit.")] = "inf",
+    wait: Annotated[
+        str,
+        typer.Option(
+            help="How long to wait, e.g. 10m; inf: no limit. Default: no limit on a terminal, else 1h."
+        ),
+    ] = "",
     now: Annotated[bool, typer.Option("--now", help="Only if free now, without waiting.")] = False,
-    ttl: Annotated[str, typer.Option(help="Life without renewal; the node renews.")] = "30s",
+    ttl: Annotated[
+        str, typer.Option(help="Life without renewal; the node renews. Default: the node's.")
+    ] = "",
     reason: Annotated[str, typer.Option(help="Shown to those who wait.")] = "",
     allow_future: Annotated[
         bool, typer.Option("--allow-future", help="Wait for units that do not exist yet.")
@@ -56,20 +63,25 @@ def lease(
     """A lease that no process holds: prints its key; the node renews it until the hard end."""
     del or_  # folded into --need before the options are read
     needs = read_needs(need)
-    claim = frames.Claim(
-        n=0,
-        needs=needs,
-        wait_ms=parse_duration(wait, what="--wait"),
-        now=now,
-        ttl_ms=finite_duration(ttl, what="--ttl"),
-        for_ms=finite_duration(for_, what="--for"),
-        reason=reason,
-        allow_future=allow_future,
-        detached=True,
-        under=os.environ.get("HOLDALL_LEASE", ""),
-    )
+    asked_ms = read_wait(wait, now=now)
+    ttl_ms = finite_duration(ttl, what="--ttl") if ttl else None
+    for_ms = finite_duration(for_, what="--for")
     with converse(url) as node:
-        granted = _until_granted(node, claim)
+        wait_ms = node.welcome.wait_ms if not wait else asked_ms
+        bounded = not wait and wait_ms is None and not now and not is_patient()
+        claim = frames.Claim(
+            n=0,
+            needs=needs,
+            wait_ms=HOUR_MS if bounded else wait_ms,
+            now=now,
+            ttl_ms=node.welcome.ttl_ms if ttl_ms is None else ttl_ms,
+            for_ms=for_ms,
+            reason=reason,
+            allow_future=allow_future,
+            detached=True,
+            under=os.environ.get("HOLDALL_LEASE", ""),
+        )
+        granted = _until_granted(node, claim, note=BOUNDED_NOTE if bounded else "")
     if json:
         print_json("lease", granted.lease, key=granted.key)
         return
@@ -80,16 +92,18 @@ def lease(
     sys.stdout.write(granted.key + "\n")
 
 
-def _until_granted(node: Conversation, claim: frames.Claim) -> frames.Granted:
+def _until_granted(node: Conversation, claim: frames.Claim, *, note: str) -> frames.Granted:
     import msgspec
 
     claim = msgspec.structs.replace(claim, n=node.number())
     told = False
-    for answer in node.answers(claim, patient=True):
+    for answer in node.answers(claim, patient=True, ttl_ms=claim.ttl_ms):
         if isinstance(answer, frames.Granted):
             return answer
         if isinstance(answer, frames.Queued) and not told:
             told = True
+            if note:
+                sys.stderr.write(f"holdall: {note}\n")
             for line in why_lines(answer.why):
                 sys.stderr.write(line + "\n")
     raise Unreachable("the node ended the conversation before it granted", definite=False)
@@ -113,8 +127,11 @@ def renew(
     if json:
         print_json("lease", answer.lease)
         return
-    until = clock_time(answer.lease.until_ms) if answer.lease.until_ms is not None else "no end"
-    sys.stderr.write(f"lease {short_id(answer.lease.lease)} now ends {until}\n")
+    until = answer.lease.until_ms
+    ends = (
+        "has no hard end: it lasts as long as it is renewed" if until is None else f"ends {clock_time(until)}"
+    )
+    sys.stderr.write(f"lease {short_id(answer.lease.lease)} {ends}\n")
 
 
 @app.command(epilog="Examples: holdall release KEY · holdall release KEY --wait")

@@ -1,6 +1,7 @@
 """Options that many commands share, and how a command finds its node."""
 
 import os
+import sys
 from typing import Annotated
 
 import typer
@@ -18,6 +19,24 @@ Url = Annotated[
         "a system node, this user's node.",
     ),
 ]
+
+HOUR_MS = 3_600_000
+"""How long a command waits that nobody watches, where neither it nor the node's configuration says."""
+BOUNDED_NOTE = "waiting at most 1 h, as standard input is no terminal; say --wait to choose"
+
+
+def read_wait(wait: str, *, now: bool) -> int | None:
+    """`--wait` in milliseconds; None: no limit, or nothing said. Raises BadSpec, for --now beside it, too."""
+    from holdall.model.durations import parse_duration
+
+    if wait and now:
+        raise BadSpec("--now does not wait, so --wait has no meaning beside it. Leave one of them out.")
+    return parse_duration(wait, what="--wait") if wait else None
+
+
+def is_patient() -> bool:
+    """Somebody sits at a terminal: waiting needs no limit."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def converse(url: str) -> Conversation:

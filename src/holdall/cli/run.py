@@ -1,13 +1,12 @@
 """`holdall run`: wait for everything, run a command while it is held, stop it before it could be anybody else's."""
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from holdall.cli.completion import complete_need
-from holdall.cli.options import Url
+from holdall.cli.options import Url, is_patient, read_wait
 
 
 def register(app: typer.Typer) -> None:
@@ -96,7 +95,7 @@ def run(
     wishes = Wishes(
         command=tuple(command),
         needs=read_needs(need or ()),
-        wait_ms=parse_duration(wait, what="--wait") if wait else None,
+        wait_ms=read_wait(wait, now=now),
         wait_given=bool(wait),
         now=now,
         ttl_ms=finite_duration(ttl, what="--ttl") if ttl else None,
@@ -110,6 +109,6 @@ def run(
         allow_future=allow_future,
         json=json,
         url=url,
-        patient=sys.stdin is not None and sys.stdin.isatty(),
+        patient=is_patient(),
     )
     raise typer.Exit(Run(wishes).run())

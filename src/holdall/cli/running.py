@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdall.cli.options import BOUNDED_NOTE, HOUR_MS
 from holdall.cli.run_lines import RunLines, lost_text
 from holdall.cli.surroundings import (
     LEASE_FILE_NAME,
@@ -37,7 +38,6 @@ from holdall.model.errors import BY_CODE, BadSpec, HoldallError, LeaseLost, NotG
 from holdall.model.names import short_id
 
 GRACE_MS = 5_000
-HOUR_MS = 3_600_000
 LOST_STATUS = LeaseLost.exit_status
 _ENDING = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}
 _STOPPED_WITH_LEASE = {reason.value for reason in LOSSES} | {Reason.WRAPPER_SILENT.value}
@@ -108,6 +108,8 @@ class Run:
             return self.wishes.not_granted_status
         except Interrupted as interrupted:
             return 128 + interrupted.number
+        except HoldallError:
+            raise  # some of these are OSErrors, too: Unreachable, Refused
         except OSError as problem:
             # No place for the lease file, no guardian (too many processes, too little memory): nothing has run.
             name = self.wishes.command[0]
@@ -203,9 +205,7 @@ class Run:
             while not call.done:
                 if call.why is not None and call.why is not shown:
                     if self._bounded and shown is None:
-                        self.lines.note(
-                            "waiting at most 1 h, as standard input is no terminal; say --wait to choose"
-                        )
+                        self.lines.note(BOUNDED_NOTE)
                     shown = call.why
                     self.lines.queued(shown)
                 poll.poll(1000)

@@ -49,7 +49,8 @@ class Revoking:
             self._ends.over(
                 claim, "kicked", f"{by} (by force: what does not check fences is not protected)", unclean=True
             )
-            state.tell(connection, frames.Released(n, claim.record.printed, "kicked"))
+            what = f"kicked by force. What does not check fences is not protected from its former holder. {fences}"
+            state.tell(connection, frames.Released(n, claim.record.printed, what))
         else:
             claim.told_to.append((connection, n, "kicked"))
             if claim.record.phase != "draining":
