@@ -219,6 +219,8 @@ def test_c2_the_units_of_a_dead_process_are_free_at_once_and_those_of_a_guarded_
     plain, guarded, waiting = Client(node, "a"), Client(node, "b"), Client(node, "c")
     gone = plain.gets("gpu:1")
     kept = guarded.gets("gpu:1", guarded=True)
+    guardian = Client(node, "g")
+    guardian.say(frames.Attach(guardian.number(), kept.key))
     queued = waiting.waits("gpu:1")
     plain.close(gone=False)
     assert waiting.inbox() == [], "a broken connection alone ends nothing"
@@ -227,12 +229,27 @@ def test_c2_the_units_of_a_dead_process_are_free_at_once_and_those_of_a_guarded_
     assert isinstance(granted, frames.Granted)
     assert granted.lease.lease == queued.claim
     guarded.close(gone=True)
+    guardian.close(gone=True)
     assert sorted(node.held().values()) == sorted([kept.lease.lease, granted.lease.lease])
     row = next(row for row in node.ask("log").log if row.lease == gone.lease.lease and row.kind == "lost")
     assert row.text == "holder gone: its process has ended"
     node.pass_ms(30_601)
     row = next(row for row in node.ask("log").log if row.lease == kept.lease.lease and row.kind == "expired")
     assert row.text == "holder silent for 30 s"
+
+
+def test_a_guarded_lease_that_no_guardian_has_attached_ends_with_the_process_that_asked() -> None:
+    """No command runs under it yet; a guardian that comes too late never starts one."""
+    node = Node(pool("gpu", "0"))
+    wrapper, late, waiting = Client(node, "a"), Client(node, "g"), Client(node, "c")
+    lease = wrapper.gets("gpu:1", guarded=True)
+    waiting.waits("gpu:1")
+    wrapper.close(gone=True)
+    (granted,) = waiting.inbox()
+    assert isinstance(granted, frames.Granted)
+    (denied,) = late.say(frames.Attach(late.number(), lease.key))
+    assert isinstance(denied, frames.Denied)
+    assert denied.code == "not-holder"
 
 
 def test_a_guardian_takes_the_lease_over_and_reports_the_end() -> None:

@@ -104,7 +104,9 @@ class Holding:
         claim.key = claim.key or frame.key
         if not claim.record.detached and secret_hash(frame.key) == claim.record.key_hash:
             self._state.leave(claim)
-            self._state.change(claim, session=session.record.session, n=frame.n)
+            self._state.change(
+                claim, session=session.record.session, n=frame.n, in_guard=claim.record.guarded
+            )
             self._state.join(claim)
             self._state.arm_silence(session, claim.record.ttl_ms)
         self._state.tell(session.connection, self._granting.answer(claim, frame.n))

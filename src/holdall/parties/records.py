@@ -65,6 +65,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     narrow: bool = False
     """More placements exist than were asked for: plan again when units come free."""
     guarded: bool = False
+    in_guard: bool = False
+    """A guardian has attached it, so that a command may run under it."""
     detached: bool = False
     allow_future: bool = False
     reason: str = ""

@@ -109,14 +109,18 @@ class Sessions:
             state.drop(session)
 
     def process_gone(self, session: Session) -> None:
-        """What hangs on the process itself ends now. A guarded lease waits for its guardian's word or its expiry."""
+        """What hangs on the process itself ends now.
+
+        A lease that a guardian has attached waits for its word or for the expiry. Before that no command runs under it, and
+        a guardian that comes later is told that the lease is over.
+        """
         session.connected = False
         for claim in tuple(self._state.of_session(session)):
             if claim.record.phase not in LEASE_PHASES:
                 self._ends.over(claim, "cancelled", HOLDER_GONE)
             elif self._is_the_nodes(claim):
                 self._hand_over(claim)
-            elif not claim.record.guarded:
+            elif not claim.record.in_guard:
                 self._ends.over(claim, "lost", HOLDER_GONE, unclean=True)
         if session.claims:
             self._state.connections.pop(session.connection, None)
