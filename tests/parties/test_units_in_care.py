@@ -23,8 +23,10 @@ def test_a_unit_is_cleaned_and_checked_before_it_is_free_again() -> None:
     lease = client.gets("psu:1")
     other.waits("psu:1")
 
-    client.releases(lease)
+    (released,) = client.say(frames.Release(client.number(), lease.key))
 
+    assert isinstance(released, frames.Released)
+    assert released.free_by_ms == 2 * 9_000, "both commands may take their whole time"
     (off,) = node.orders
     assert (off.hook, off.pool, off.unit, off.fence) == ("on_release", "psu", "p1", 1)
     assert (off.command, off.limit_ms, off.claim) == ("labctl off {unit}", 9_000, lease.lease.lease)

@@ -137,7 +137,9 @@ def renew(
 @app.command(epilog="Examples: holdall release KEY · holdall release KEY --wait")
 def release(
     key: Annotated[str, typer.Argument(help="Key or printed id of the lease; default: HOLDALL_LEASE.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Return when the units are free.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Return when the pools have taken the units back.")
+    ] = False,
     json: Json = False,
     url: Url = "",
 ) -> None:

@@ -144,7 +144,7 @@ class Lease:
         """Give it back; again does no harm. Says what was done, and by when the units are free at the latest.
 
         The request is under way at once, so cancelling this call only ends the waiting for the answer. `wait`: until the
-        units are free.
+        pools have taken the units back; what runs after that (`on_release`, `check`) is not waited for.
         """
         call = self._link.release(self._tenure, wait=wait)
         self._end()

@@ -61,9 +61,10 @@ class Holding:
             self._state.ending.setdefault(record.claim, []).append(
                 (connection, frame.n, record.printed, what)
             )
+        free_by_ms = self._care_ms(record)
         self._ends.over(claim, kind, text)
         if not frame.wait:
-            self._state.tell(connection, frames.Released(frame.n, record.printed, what))
+            self._state.tell(connection, frames.Released(frame.n, record.printed, what, free_by_ms))
 
     def ended(self, message: Ended) -> None:
         """All pools know of an end: the last word on a claim."""
@@ -160,6 +161,18 @@ class Holding:
                 self._state.tell(connection, frames.Denied(n, Refused.code, text))
 
     # ------------------------------------------------------------ inside
+
+    def _care_ms(self, record: ClaimRecord) -> int:
+        """How long its pools' commands may keep units from being free after their release, all limits reached."""
+        specs = [self._state.pools.spec(pool) for pool in sorted({grant.pool for grant in record.grants})]
+        return max(
+            (
+                spec.hook_limit_ms * (bool(spec.on_release) + bool(spec.check))
+                for spec in specs
+                if spec is not None
+            ),
+            default=0,
+        )
 
     def _given_back(self, record: ClaimRecord, name: str) -> bool:
         """Whether `pool/unit` is a unit, but none of this lease."""
