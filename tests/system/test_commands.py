@@ -1,8 +1,10 @@
 """The commands beside `run`, as a user types them: what they say, their status, their JSON, and what they change."""
 
 import json
+import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -261,6 +263,37 @@ def test_without_a_node_every_command_says_how_to_start_one(tmp_path: Path, node
         done = typed(node, *command, HOLDALL_URL=nowhere)
         assert (done.returncode, done.stdout) == (69, "")
         assert "holdall serve" in done.stderr
+
+
+@pytest.mark.requires("root")
+def test_the_node_of_another_user_is_refused_and_not_called_absent(node: Lab) -> None:
+    """A copy of this process changes its user, since that user may not be able to start our Python."""
+    from holdall.cli import looking, running  # noqa: F401 - the other user may not be able to read them
+    from holdall.cli.entry import main
+
+    node.folder.chmod(0o711)
+    for command in (["who"], ["run", "--need", "psu", "--", "true"]):
+        heard, said = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.dup2(said, 2)
+                sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - it lives as long as the copy
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                main([*command[:1], "--url", f"unix://{node.socket}", *command[1:]])
+            except SystemExit as ended:
+                sys.stderr.flush()
+                os._exit(int(str(ended.code)))
+            finally:
+                os._exit(99)
+        os.close(said)
+        with open(heard) as pipe:  # noqa: PTH123 - a descriptor
+            text = pipe.read()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 77, text
+        assert "is not for this user" in text
+        assert "holdall serve" in text
 
 
 @pytest.mark.parametrize(("file", "status"), [("", 126), ("absent", 127)])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from holdall.model.errors import BadSpec, Unreachable
+from holdall.model.errors import BadSpec, HoldallError, Refused, Unreachable
 from holdall.node.paths import SOCKET_NAME, run_folder, socket_path_problem, user_state
 
 URL_ENV = "HOLDALL_URL"
@@ -62,6 +62,17 @@ def find_among(places: Sequence[Path]) -> Path:
         f"no node is reachable ({'; '.join(findings)}). Start one: holdall serve - or name one with "
         f"--url or {URL_ENV}=unix:///…/{SOCKET_NAME}"
     )
+
+
+def no_answer(place: str | Path, problem: Exception) -> HoldallError:
+    """Why the first words with a node failed, as an error that names the next step."""
+    if isinstance(problem, PermissionError):
+        return Refused(
+            f"the node at {place} is not for this user (its socket allows no access). Ask who runs it, name another "
+            f"one with --url or {URL_ENV}, or start your own: holdall serve"
+        )
+    why = getattr(problem, "strerror", None) or problem
+    return Unreachable(f"no node answers at {place} ({why}). Start one: holdall serve")
 
 
 def _knock(place: Path) -> str | None:

@@ -15,6 +15,7 @@ from typing import Self
 
 import msgspec
 
+from holdall.client.address import no_answer
 from holdall.model import frames
 from holdall.model.errors import BY_CODE, HoldallError, Unreachable
 
@@ -41,9 +42,7 @@ class Conversation:
         except BaseException as problem:
             self._socket.close()
             if isinstance(problem, (OSError, ValueError)) and not isinstance(problem, HoldallError):
-                raise Unreachable(
-                    f"no node answers at {path} ({problem}). Start one: holdall serve"
-                ) from problem
+                raise no_answer(path, problem) from problem
             raise
         if isinstance(answer, frames.Denied):
             self._socket.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdall.client.address import no_answer
 from holdall.guardian.clock import BootTimer, boottime_ms
 from holdall.model import frames
 from holdall.model.errors import Unreachable
@@ -40,7 +41,7 @@ class Wire:
         return self._socket is not None
 
     def greet(self, hello: frames.Hello) -> frames.Welcome:
-        """First connection, waiting for the answer (10 s at most). Raises Unreachable."""
+        """First connection, waiting for the answer (10 s at most). Raises Unreachable, Refused."""
         fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             fresh.settimeout(GREETING_SECONDS_MAX)
@@ -50,10 +51,7 @@ class Wire:
         except (OSError, FrameTooLong, msgspec.DecodeError) as problem:
             fresh.close()
             self.close()
-            why = getattr(problem, "strerror", None) or problem
-            raise Unreachable(
-                f"no node answers at {self.path} ({why}). Start one: holdall serve"
-            ) from problem
+            raise no_answer(self.path, problem) from problem
         except BaseException:
             fresh.close()
             self.close()
