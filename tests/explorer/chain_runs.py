@@ -17,7 +17,8 @@ class Run(NamedTuple):
     passes: int = 1
     ahead: int = 0
     variant: str = ""
-    """meter, leases (the lease book behind the manager), stamps (claims are told their age), any (timers)."""
+    """meter, leases (the lease book behind the manager), stamps (claims are told their age), any (timers), or the
+    lease that expires, as HOST@NODE."""
 
     def __str__(self) -> str:
         bound = "" if (self.passes, self.ahead) == (1, 0) else f"B={self.passes}+{self.ahead}a"
@@ -46,6 +47,7 @@ FAULT_FREE = [
     Run("res", 3784),
     Run("ring3", 25992),
     Run("ring3+1", 218426),
+    Run("kg3", 382975),
     Run("rot3", 2880),
     Run("low3", 6916),
     Run("k3", 2911),
@@ -113,6 +115,7 @@ KEPT_STAMPS = [
 
 VERBS = [
     Run("t1", 3109),  # claims without waiting beside one that waits
+    Run("t2", 417046),  # try at all nodes, then the chain
     Run("t2no", 30627),
     Run("shr1", 744),  # a part is given back
     Run("shr2", 514),
@@ -202,10 +205,10 @@ WIPES = [
 ]
 
 EXPIRIES = [
-    Run("n1abc", 50712, "expiry=1"),
-    Run("x2low", 90772, "expiry=1"),
-    Run("own2", 90772, "expiry=1"),
-    Run("x2", 491105, "expiry=1"),
+    Run("n1abc", 43104, "expiry=1"),
+    Run("x2low", 61620, "expiry=1"),
+    Run("own2", 61620, "expiry=1"),
+    Run("x2", 339700, "expiry=1"),
 ]
 
 CANCELS = [

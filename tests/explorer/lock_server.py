@@ -11,6 +11,7 @@ from holdall.machine.contract import (
     CancelTimer,
     Effect,
     Event,
+    Message,
     Received,
     Record,
     Save,
@@ -228,6 +229,12 @@ class LockServer:
     def has(self, facts: Hashable, lease: Lease) -> bool:
         assert isinstance(facts, tuple)
         return lease[1] in facts
+
+    def is_past(self, facts: Hashable, lease: Lease) -> bool:
+        return False
+
+    def confluent(self, host: Host, sender: str, message: Message) -> bool:
+        return False
 
     def lapse_for_claimant(self, lease: Lease) -> Arrival:
         return self.command(lease[1].node, LeaseLost(lease[1], "expired"))

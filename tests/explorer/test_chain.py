@@ -28,6 +28,9 @@ def check(run: Run) -> None:
             world = msgspec.structs.replace(world, book="leases")
         case "stamps":
             world = msgspec.structs.replace(world, tell_stamp=True)
+        case variant if "@" in variant:
+            host, _, node = variant.partition("@")
+            world = msgspec.structs.replace(world, expiring=(host, node))
         case _:
             pass
     timers: Timers | None = "any" if run.variant == "any" else None

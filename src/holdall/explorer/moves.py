@@ -63,8 +63,19 @@ class Space:
     """The moves of one world under given faults."""
 
     def __init__(
-        self, system: System, left: Budget, *, timers: Timers | None = None, claimants_crash: bool = True
+        self,
+        system: System,
+        left: Budget,
+        *,
+        timers: Timers | None = None,
+        claimants_crash: bool = True,
+        reduced: bool = False,
     ) -> None:
+        """`reduced`: a message that makes no difference whenever it comes is delivered first, and nothing else then.
+
+        That keeps every property (such moves are confluent and seen by nobody). Not with faults that touch single
+        messages or records, nor with repair timers: to those, such a message does make a difference.
+        """
         self.system = system
         self.clients = Clients(system.world, left, system.placed)
         self.names = system.hosts()
@@ -73,6 +84,10 @@ class Space:
         self.notices = Notices()
         self.events = Events()
         self.timers: Timers = timers or ("quiet" if repairs_needed(left) else "off")
+        if reduced and (self.timers != "off" or repairs_needed(left)):
+            raise ValueError("no reduction with repair timers or faults that lose or repeat messages")
+        self._reduced = reduced
+        self._first: dict[tuple[int, int], bool] = {}
         counts = dict(zip(KINDS, left, strict=True))
         crashes = bool(counts["crash"] or counts["restart"])
         self.tables = [
@@ -94,6 +109,7 @@ class Space:
         self._told: dict[tuple[int, int], int] = {}
         self._came_up: dict[tuple[int, int, str], int] = {}
         self._lapsing: dict[tuple[int, int, Lease], int] = {}
+        self._past: dict[tuple[int, int, int], int] = {}
         self._joint: dict[tuple[int, ...], str] = {}
         self._host_numbers = {name: number for number, name in enumerate(self.names)}
         self._crashing = range(len(self.names) if claimants_crash else self.nodes)
@@ -153,6 +169,11 @@ class Space:
         if self.scenes[scene].wrong:
             return
         host_of, tables = self.mail.host_of, self.tables
+        if self._reduced:
+            for message in bits(net):
+                if self._comes_first(state[host_of[message]], message):
+                    yield self._delivery(state, message)
+                    return
         for message in bits(net):
             host = host_of[message]
             table = tables[host]
@@ -165,17 +186,49 @@ class Space:
         if any(self.scenes[scene].left):
             yield from self._faults(state, net, scene)
 
+    def _comes_first(self, local: int, message: int) -> bool:
+        known = self._first.get((local, message))
+        if known is None:
+            letter, table = self.mail.letters[message], self.tables[self.mail.host_of[message]]
+            known = self.system.confluent(table.hosts[local], letter.sender.node, letter.message)
+            outcome = table.deliver(local, message)
+            if known and (outcome.sends or outcome.notice or outcome.wrong):
+                raise AssertionError(f"{letter.message} was to make no difference")
+            self._first[local, message] = known
+        return known
+
+    def _delivery(self, state: State, message: int) -> Step:
+        host = self.mail.host_of[message]
+        outcome = self.tables[host].deliver(state[host], message)
+        net = state[-2] & ~(1 << message)
+        return self._after(state, Move("deliver", host, message), outcome, net, state[-1])
+
     def _after(
         self, state: State, move: Move, outcome: Outcome, net: int, scene: int, *, progress: bool = True
     ) -> Step:
         """The state after a turn whose message (if any) has been taken out of `net` already."""
         if outcome.notice:
             scene = self._scene_told(scene, outcome.notice)
+        if move.host < self.nodes and self.scenes[scene].lapsed:
+            scene = self._without_past(scene, move.host, outcome.local)
         after = list(state)
         after[move.host] = outcome.local
         after[-2] = self._reaching(net | outcome.mask, scene)
         after[-1] = scene
         return Step(move, tuple(after), progress, outcome.wrong)
+
+    def _without_past(self, scene: int, host: int, local: int) -> int:
+        """Ends of leases that can have no effect at this node any more are no part of the state."""
+        fact = self.tables[host].facts[local]
+        known = self._past.get((scene, host, fact))
+        if known is None:
+            name, facts, value = self.names[host], self.tables[host].fact_values[fact], self.scenes[scene]
+            rest = tuple(
+                lease for lease in value.lapsed if lease[0] != name or not self.system.is_past(facts, lease)
+            )
+            known = self.scene_number(msgspec.structs.replace(value, lapsed=rest))
+            self._past[scene, host, fact] = known
+        return known
 
     def _reaching(self, net: int, scene: int) -> int:
         """Messages to hosts that are gone for ever reach nobody."""

@@ -10,15 +10,15 @@ from typing import cast
 from holdall.leases.book import QUARANTINE_TIMER as BOOK_QUARANTINE_TIMER
 from holdall.leases.messages import PoolSpec
 from holdall.machine.codec import CODEC
-from holdall.machine.contract import Address, Boot, Effect, Event, Received
+from holdall.machine.contract import Address, Boot, Effect, Event, Message, Received
 from holdall.machine.host import SEPARATOR, Arrival, Host
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain.alone import QUARANTINE_TIMER, CapacityIs, Departed, ManagerAlone
 from holdall.protocols.chain.attempts import RETRY_TIMER
 from holdall.protocols.chain.claimant import Claimant
-from holdall.protocols.chain.claims import Ending, family_of, sibling
+from holdall.protocols.chain.claims import Ending, Waiting, family_of, sibling
 from holdall.protocols.chain.manager import Manager
-from holdall.protocols.chain.messages import CLAIMANT, MANAGER
+from holdall.protocols.chain.messages import CLAIMANT, MANAGER, EndAck, Kill, Killed, Refused
 from holdall.protocols.chain.properties import miscounted, siblings_inside
 from holdall.protocols.chain.rows import Limit, is_limit_pool
 from holdall.protocols.chain.settling import Settings
@@ -200,6 +200,20 @@ class ChainSystem:
         known += [mem.attempt for claim, mem in facts.mems if claim == lease[1]]
         return any(not lease[2] or attempt <= lease[2] for attempt in known)
 
+    def is_past(self, facts: Hashable, lease: Lease) -> bool:
+        """The attempt is buried."""
+        return (
+            isinstance(facts, NodeFacts)
+            and lease[2] > 0
+            and any(claim == lease[1] and attempt >= lease[2] for claim, attempt in facts.buried)
+        )
+
+    def confluent(self, host: Host, sender: str, message: Message) -> bool:
+        """Late answers to a claimant's earlier attempts; kills of attempts that are over."""
+        if CLAIMANT in host.parts:
+            return is_late(cast("Claimant", host.parts[CLAIMANT]), sender, message)
+        return isinstance(message, Kill | Killed) and manager_of(host).is_over(message.claim, message.attempt)
+
     def lapse_for_claimant(self, lease: Lease) -> Arrival:
         """The holder's deadline."""
         return self.command(lease[1].node, LeaseLost(family_of(lease[1]), "expired"))
@@ -207,6 +221,26 @@ class ChainSystem:
     def lapse_at_node(self, lease: Lease) -> Arrival:
         """The manager's end of a lease."""
         return Arrival(MANAGER, Received(Address(lease[0], "world"), Departed(lease[1])))
+
+
+def is_late(claimant: Claimant, sender: str, message: Message) -> bool:
+    """Whether an answer is to an attempt that the claimant has left behind: it changes at most who owes an EndAck.
+
+    A later attempt's Done stands in place of an earlier one's, so it is the same whether the earlier EndAck comes
+    before it, after it, or when all is over. Attempts only grow, so late answers stay late.
+    """
+    claim: ClaimId | None = getattr(message, "claim", None)
+    attempt: int | None = getattr(message, "attempt", None)
+    if claim is None or attempt is None:
+        return False
+    phase = claimant.claims.get(claim)
+    if isinstance(message, Refused):
+        waits_to_be_told = isinstance(phase, Waiting) and phase.paused
+        if waits_to_be_told or claimant.epochs.get(sender, 0) < message.epoch:
+            return False
+    if phase is None or attempt < phase.attempt:
+        return True
+    return isinstance(phase, Ending) and not isinstance(message, EndAck)
 
 
 def manager_of(host: Host) -> Manager:

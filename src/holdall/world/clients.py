@@ -204,7 +204,7 @@ class Clients:
                 if scene.clients[slot].phase is not Phase.ENDING:
                     own = self.claim(slot, scene.clients[slot].round)
                     for lease in sorted(self.leases_of(scene, slot)):
-                        if lease[1] == own:
+                        if lease[1] == own and self.world.expiring in {None, (own.node, lease[0])}:
                             then = msgspec.structs.replace(scene, left=spent)
                             found.append(Act("loses a lease", own.node, then, lapse=lease, fault=True))
         return found

@@ -86,6 +86,9 @@ class World(msgspec.Struct, frozen=True):
     """Claims are told the age that their first node gave them (they keep it when they must come again)."""
     book: Literal["counting", "leases"] = "counting"
     """What stands behind a manager: a book that only counts, or the shipped lease book with named units."""
+    expiring: tuple[str, str] | None = None
+    """(claimant's host, node): only this lease may end by a fault; None: any. With one expiry, the runs for all pairs
+    are together the run for any."""
     try_from: int = 4
     """A waiting claim over so many nodes tries all at once first."""
     meter: bool = False

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Literal, Protocol, TypeAlias
 
-from holdall.machine.contract import Boot
+from holdall.machine.contract import Boot, Message
 from holdall.machine.host import Arrival, Host
 from holdall.protocols.vocabulary import ClaimId, ToClaimant
 from holdall.world.clients import Lease, Notice
@@ -70,6 +70,17 @@ class System(Protocol):
 
     def has(self, facts: Hashable, lease: Lease) -> bool:
         """Whether a node has something of this attempt or an earlier one (of any, for attempt 0)."""
+        ...
+
+    def is_past(self, facts: Hashable, lease: Lease) -> bool:
+        """Whether nothing of this attempt can come to the node any more, so that its end there has no effect."""
+        ...
+
+    def confluent(self, host: Host, sender: str, message: Message) -> bool:
+        """Whether this message, delivered now, is seen by nobody and makes no difference to anything before or after.
+
+        Nothing is sent or told, and whatever else may happen leads to the same state before or after it.
+        """
         ...
 
     def lapse_for_claimant(self, lease: Lease) -> Arrival:
