@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from node.lab import CONFIG, Lab, lab
 from node.waiting import until
 from system.runs import HOLDALL, all_free, environment, free_units, ran, running
+
+from holdall.cli import entry
 
 pytestmark = pytest.mark.system
 
@@ -268,9 +271,8 @@ def test_without_a_node_every_command_says_how_to_start_one(tmp_path: Path, node
 @pytest.mark.requires("root")
 def test_the_node_of_another_user_is_refused_and_not_called_absent(node: Lab) -> None:
     """A copy of this process changes its user, since that user may not be able to start our Python."""
-    from holdall.cli import looking, running  # noqa: F401 - the other user may not be able to read them
-    from holdall.cli.entry import main
-
+    for name in ("looking", "running"):
+        import_module(f"holdall.cli.{name}")  # before that user comes, who may not be able to read them
     node.folder.chmod(0o711)
     for command in (["who"], ["run", "--need", "psu", "--", "true"]):
         heard, said = os.pipe()
@@ -282,7 +284,7 @@ def test_the_node_of_another_user_is_refused_and_not_called_absent(node: Lab) ->
                 os.setgroups([])
                 os.setgid(65534)
                 os.setuid(65534)
-                main([*command[:1], "--url", f"unix://{node.socket}", *command[1:]])
+                entry.main([*command[:1], "--url", f"unix://{node.socket}", *command[1:]])
             except SystemExit as ended:
                 sys.stderr.flush()
                 os._exit(int(str(ended.code)))

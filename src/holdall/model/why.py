@@ -27,7 +27,7 @@ class NeedWhy(msgspec.Struct, frozen=True):
     free: int
     total: int
     state: str
-    """`ok`, `busy`, `kept aside` (free, but kept for an older claim), `your limit`, `unusable`."""
+    """`ok`, `busy`, `kept aside` (free, but kept for an older claim), `your limit`, `unusable`, `too few exist`."""
     set_aside: int = 0
     """Units that are free and kept for older claims that can't be passed any more."""
     unusable: int = 0

@@ -101,10 +101,13 @@ class Explaining:
             free = sum(known.free for known in counts)
             aside = sum(kept.get(pool, 0) for pool in pools)
             usable = sum(known.free + known.held for known in counts)
+            total = sum(known.total for known in counts)
             if parked:
                 state = "your limit"
             elif free - aside >= wanted:
                 state = "ok"
+            elif total < wanted:
+                state = "too few exist"
             elif usable < wanted:
                 state = "unusable"
             else:
@@ -113,7 +116,7 @@ class Explaining:
                 NeedWhy(
                     spec=show_need(need),
                     free=free,
-                    total=sum(known.total for known in counts),
+                    total=total,
                     state=state,
                     set_aside=aside,
                     unusable=sum(known.unusable for known in counts),
