@@ -1,5 +1,6 @@
 """The commands beside `run`, as a user types them: what they say, their status, their JSON, and what they change."""
 
+import contextlib
 import json
 import os
 import signal
@@ -105,10 +106,12 @@ def test_a_lease_that_is_waited_for_longer_than_its_ttl_keeps_its_place(node: La
 
 
 def test_who_waits_is_told_why_and_can_be_cancelled(node: Lab) -> None:
-    with (
-        running(node, "--need", "psu:2", "--reason", "soak test", "--", "sleep", "1000"),
-        running(node, "--need", "psu", "--need", "board", "--wait", "10m", "--", "true") as waiting,
-    ):
+    with contextlib.ExitStack() as runs:
+        runs.enter_context(running(node, "--need", "psu:2", "--reason", "soak test", "--", "sleep", "1000"))
+        until(lambda: free_units(node, "psu") == 0, "both are held")
+        waiting = runs.enter_context(
+            running(node, "--need", "psu", "--need", "board", "--wait", "10m", "--", "true")
+        )
         until(lambda: bool(listed(node, "queue")["waiting"]), "it waits")
         (queued,) = listed(node, "queue")["waiting"]
         claim = f"{queued['claim'][:4]}-{queued['claim'][4:6]}"
