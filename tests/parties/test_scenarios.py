@@ -357,6 +357,10 @@ def test_c17_waiting_for_more_than_the_lease_covers_would_never_end() -> None:
         "Use that lease, or lease.exchange(…), or ask without waiting (--now)."
     )
     assert client.refused("psu:all", under=lease.key).code == "would-deadlock", "a part is not all"
+    numbered = Node(pool("gpu", "0"), pool("psu", "p1"))
+    outer = Client(numbered, "a")
+    inside = outer.gets("gpu:1")
+    assert "you already hold gpu/0 (lease" in outer.refused("psu:1", under=inside.key).text
     # more is possible without waiting
     assert client.refused("psu:2", under=lease.key, now=True).code == "not-granted"
     client.releases(lease)

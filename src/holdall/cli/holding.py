@@ -15,7 +15,7 @@ from holdall.client.conversation import Conversation
 from holdall.model import frames
 from holdall.model.durations import finite_duration, show_duration
 from holdall.model.errors import Unreachable
-from holdall.model.names import short_id
+from holdall.model.names import short_id, unit_text
 
 app = typer.Typer()
 
@@ -85,7 +85,9 @@ def lease(
     if json:
         print_json("lease", granted.lease, key=granted.key)
         return
-    units = " · ".join(f"{unit.name} fence {unit.fence}" for unit in granted.lease.units)
+    units = " · ".join(
+        f"{plain(unit_text(unit.pool, unit.name))} fence {unit.fence}" for unit in granted.lease.units
+    )
     until = clock_time(granted.lease.until_ms) if granted.lease.until_ms is not None else "no end"
     sys.stderr.write(f"granted   lease {short_id(granted.lease.lease)}  {units}   until {until}\n")
     sys.stderr.write("          end it with: holdall release KEY\n")

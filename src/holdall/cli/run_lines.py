@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdall.cli.tables import clock_time, plain
+from holdall.cli.tables import clock_time, plain, unit_texts
 from holdall.cli.why import blocker_text, ordinal
 from holdall.model import frames
 from holdall.model.durations import show_duration
@@ -55,7 +55,7 @@ class RunLines:
             self._event("granted", lease=granted, waited_ms=round(waited_seconds * 1000), view=view)
             return
         self._clear()
-        units = " · ".join(f"{plain(unit.name)} fence {unit.fence}" for unit in granted.units)
+        units = " · ".join(unit_texts(granted.units))
         waited = f"after {waited_seconds:.0f} s, " if waited_seconds >= 1 else ""
         last = "" if for_left_ms is None else f", at most {show_duration(_whole_seconds(for_left_ms))}"
         ttl = "part of the lease you hold" if view else f"ttl {show_duration(granted.ttl_ms)} renewing"

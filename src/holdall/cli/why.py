@@ -1,7 +1,7 @@
 """`holdall why` in words: the same structure that exceptions and JSON carry."""
 
 from holdall.cli.tables import ago, clock_time, plain
-from holdall.model.names import short_id
+from holdall.model.names import short_id, unit_text
 from holdall.model.why import Blocker, NeedWhy, Why
 
 
@@ -44,7 +44,7 @@ def need_text(need: NeedWhy) -> str:
 
 def blocker_text(blocker: Blocker) -> str:
     """`ci@runner-4 "soak test" (psu-2, until 14:02:10, renewing)`."""
-    facts = [", ".join(plain(unit) for unit in blocker.units) or plain(blocker.pool)]
+    facts = [", ".join(plain(unit_text(blocker.pool, unit)) for unit in blocker.units) or plain(blocker.pool)]
     if blocker.waiting:
         facts.append("waiting, older")
     elif blocker.until_ms is not None:

@@ -57,3 +57,8 @@ def pool_id(name: str, labels: dict[str, str]) -> str:
 def pool_name(pool: str) -> str:
     """The name in a pool id."""
     return pool.partition("{")[0]
+
+
+def unit_text(pool: str, unit: str) -> str:
+    """A unit as people read it beside others: `psu-1`, but `gpu/0` where its own name is a mere number."""
+    return f"{pool_name(pool)}/{unit}" if unit.isdigit() else unit

@@ -6,6 +6,7 @@ is shown as outside the guarantee.
 
 from holdall.model import frames
 from holdall.model.errors import NotHolder, WouldDeadlock
+from holdall.model.names import unit_text
 from holdall.model.spec import show_need
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import needs_served
@@ -39,7 +40,7 @@ class Nested:
         if frame.now:
             return False, None, held.record.printed
         names = sorted(
-            {grant.unit for grant in self._touched(held, frame)} or {g.unit for g in held.record.grants}
+            unit_text(grant.pool, grant.unit) for grant in self._touched(held, frame) or held.record.grants
         )
         return False, (WouldDeadlock.code, would_deadlock(held.record, names, frame.site)), ""
 
