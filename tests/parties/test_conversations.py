@@ -256,6 +256,9 @@ def test_a_guardian_takes_the_lease_over_and_reports_the_end() -> None:
     node = Node(pool("gpu", "0"))
     wrapper, guardian = Client(node, "a"), Client(node, "g")
     lease = wrapper.gets("gpu:1", guarded=True)
+    (denied,) = guardian.say(frames.Attach(guardian.number(), lease.lease.lease))
+    assert isinstance(denied, frames.Denied), "the printed id is no authority, though the user is the same"
+    assert denied.code == "not-holder"
     (attached,) = guardian.say(frames.Attach(guardian.number(), lease.key))
     assert isinstance(attached, frames.Granted)
     assert (attached.lease.lease, attached.key, attached.valid_for_ms) == (

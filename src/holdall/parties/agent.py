@@ -178,7 +178,7 @@ class Agent:
             case frames.Beat(n):
                 self._sessions.beat(session, n)
             case frames.Attach() as frame:
-                self._holding.attach(session, frame, asked)
+                self._holding.attach(session, frame)
             case frames.Release() as frame:
                 self._holding.release(session, frame, asked)
             case frames.Cancel() as frame:

@@ -97,13 +97,15 @@ class Holding:
 
     # ------------------------------------------------------------ handed on, extended
 
-    def attach(self, session: Session, frame: frames.Attach, asked: Asked) -> None:
+    def attach(self, session: Session, frame: frames.Attach) -> None:
         """The lease with this key is this session's from now on: who has the key may."""
-        claim = self._finding.held(session, frame.key, frame.n, asked)
-        if claim is None:
+        claim = self._state.by_key.get(secret_hash(frame.key))
+        if claim is None or claim.record.phase not in HELD:
+            # Not by the printed id, whoever asks: the answer carries the key.
+            self._finding.no_lease(session.connection, frame.n, frame.key, released=False)
             return
-        claim.key = claim.key or frame.key
-        if not claim.record.detached and secret_hash(frame.key) == claim.record.key_hash:
+        claim.key = frame.key
+        if not claim.record.detached:
             self._state.leave(claim)
             self._state.change(
                 claim, session=session.record.session, n=frame.n, in_guard=claim.record.guarded
