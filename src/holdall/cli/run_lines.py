@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdall.cli.tables import clock_time, plain, unit_texts
+from holdall.cli.tables import clock_time, plain
 from holdall.cli.why import blocker_text, ordinal
 from holdall.model import frames
 from holdall.model.durations import show_duration
-from holdall.model.names import short_id
+from holdall.model.names import short_id, unit_text
 from holdall.model.why import NeedWhy, Why
 
 PLAIN_EVERY_SECONDS = 30.0
@@ -55,7 +55,9 @@ class RunLines:
             self._event("granted", lease=granted, waited_ms=round(waited_seconds * 1000), view=view)
             return
         self._clear()
-        units = " · ".join(unit_texts(granted.units))
+        units = " · ".join(
+            f"{plain(unit_text(unit.pool, unit.name))} fence {unit.fence}" for unit in granted.units
+        )
         waited = f"after {waited_seconds:.0f} s, " if waited_seconds >= 1 else ""
         last = "" if for_left_ms is None else f", at most {show_duration(_whole_seconds(for_left_ms))}"
         ttl = "part of the lease you hold" if view else f"ttl {show_duration(granted.ttl_ms)} renewing"
