@@ -272,7 +272,7 @@ def test_a_guardian_takes_the_lease_over_and_reports_the_end() -> None:
     assert names(lease) == ["gpu/0"]
     assert list(node.held()) == ["gpu/0"]
     exit_record = frames.ExitRecord(code=3)
-    assert guardian.releases(lease, exit=exit_record) == frames.Released(3, lease.lease.lease, "released")
+    assert guardian.releases(lease, exit=exit_record) == frames.Released(4, lease.lease.lease, "released")
     assert node.ask("log").log[-1].text == "command ended with 3"
 
 
