@@ -93,9 +93,9 @@ def test_c10_not_granted_in_time_says_who_holds_it_and_e_chooses_the_status(
         numbers_in(tmp_path / "up")
         late = ran(node, "--need", "psu", "--wait", "300ms", "--", "true")
         assert late.returncode == 75
-        assert "waiting   psu:1 busy 2/2" in late.stderr
-        assert 'blocked by ci@runner-4 "soak test"' in late.stderr
-        assert "not granted within" in late.stderr
+        # Whether it is still seen to wait depends on how busy the machine is; its last word does not.
+        assert 'not granted within 300ms: psu:1 busy. Held by ci@runner-4 "soak test"' in late.stderr
+        assert "See: holdall why" in late.stderr
         assert ran(node, "--need", "psu", "--now", "-E", "3", "--", "true").returncode == 3
     until(lambda: all_free(node), "the holder was killed and its units are free")
 
