@@ -36,6 +36,7 @@ def test_a_held_unit_is_free_under_its_new_labels_when_its_holder_gives_it_back(
     book.told(Reload((NEW,)), out)
     assert book.capacity("gpu") == 1
     assert book.capacity("gpu{mem=80g}") == 1, "only the other one"
+    assert states(book, "gpu{mem=80g}") == {"0": "moving", "1": "free"}
     assert [one.unit for one in book.set_aside(LATER, 1, {"gpu{mem=80g}": 1}, TERMS, out)] == ["1"]
     book.give_back(HERE, 1, {}, out)
     assert "gpu" not in book.service.pools
@@ -103,7 +104,7 @@ def test_labels_changed_while_the_node_was_down() -> None:
     again = LeaseBook("n0", (NEW,))
     again.recover(records, out)
     assert again.capacity("gpu{mem=80g}") == 1
-    assert states(again, "gpu{mem=80g}") == {"0": "cleaning", "1": "free"}
+    assert states(again, "gpu{mem=80g}") == {"0": "moving", "1": "free"}
     again.give_back(HERE, 1, {}, out)
     assert "gpu" not in again.service.pools
     assert states(again, "gpu{mem=80g}") == {"0": "free", "1": "free"}

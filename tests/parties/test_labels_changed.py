@@ -40,6 +40,20 @@ def test_who_waits_at_a_pool_that_is_gone_waits_at_the_one_in_its_place_with_its
     node.check_counts()
 
 
+def test_a_unit_that_is_still_held_under_its_old_labels_is_shown_as_moving() -> None:
+    node = Node(PLAIN)
+    holder = Client(node, "a")
+    lease = holder.gets("gpu:1")
+    node.reload(LABELLED)
+    rows = {(bool(row.labels), unit.unit): unit for row in node.ask("pools").pools for unit in row.units}
+    assert rows[False, "0"].state == "held"
+    assert rows[True, "0"].state == "moving"
+    assert rows[True, "0"].note == "still in use under the labels that its pool had before"
+    holder.releases(lease)
+    assert {unit.state for row in node.ask("pools").pools for unit in row.units} == {"free"}
+    node.check_counts()
+
+
 def test_who_waits_for_a_pool_without_successor_waits_on() -> None:
     node = Node(PLAIN)
     holder, waiter = Client(node, "a"), Client(node, "b")

@@ -8,7 +8,9 @@ from holdall.leases.messages import PoolSpec
 from holdall.protocols.vocabulary import ClaimId
 
 Stage: TypeAlias = Literal["", "on_release", "check", "cooldown", "quarantined", "moving"]
-UnitState: TypeAlias = Literal["free", "held", "preparing", "cleaning", "cooldown", "quarantined", "draining"]
+UnitState: TypeAlias = Literal[
+    "free", "held", "preparing", "cleaning", "cooldown", "moving", "quarantined", "draining"
+]
 
 
 class Unit:
@@ -38,8 +40,8 @@ class Unit:
             return "quarantined"
         if self.claim is not None:
             return "preparing" if self.run else "held"
-        if self.stage == "cooldown":
-            return "cooldown"
+        if self.stage in {"cooldown", "moving"}:
+            return self.stage
         if self.stage or self.run:
             return "cleaning"
         return "draining" if draining or self.leaving else "free"

@@ -332,7 +332,10 @@ class UnitRow(msgspec.Struct, frozen=True):
 
     unit: str
     state: str
-    """free, held, preparing, cleaning, cooldown, quarantined or draining"""
+    """free, held, preparing, cleaning, cooldown, moving, quarantined or draining.
+
+    `moving`: its pool has other labels now, and who got it under the old ones is not done with it.
+    """
     fence: int
     lease: str = ""
     holder: str = ""
