@@ -459,6 +459,7 @@ async def test_a_waiting_claim_is_repeated_with_its_number_and_the_rest_of_its_w
         assert again.n == first.n
         assert again.wait_ms is not None
         assert 590_000 < again.wait_ms <= 600_000
+        assert (first.asked_wait_ms, again.asked_wait_ms) == (None, 600_000)
         node.grant(again)
         lease = await asking
         release = asyncio.ensure_future(answer_release(node))

@@ -50,6 +50,7 @@ def requests(keys: list[str]) -> st.SearchStrategy[frames.ToNode]:
             n=number,
             needs=NEEDS,
             wait_ms=MILLISECONDS,
+            asked_wait_ms=MILLISECONDS,
             now=st.booleans(),
             ttl_ms=some_ms,
             for_ms=MILLISECONDS,

@@ -1,5 +1,6 @@
 """Claim, beat, release, cancel, wait: what a client says and hears, and what is saved."""
 
+import pytest
 from parties.party_node import FIRST_WALL_MS, Client, Node, names, pool
 
 from holdall.model import frames
@@ -310,6 +311,40 @@ def test_a_claim_repeated_after_a_reconnect_is_the_same_claim() -> None:
     assert isinstance(granted, frames.Granted)
     assert granted.lease.lease == queued.claim
     assert len(node.ask("who").leases) == 1
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "asked_ms", "shown"),
+    [
+        (0, 60_000, "1m"),
+        (42_750, 60_000, "1m"),
+        (42_750, None, "42.75s"),
+        (90_500, None, "1m30.5s"),
+        (300, None, "300ms"),
+        (0, None, "0s"),
+        (5_400_000, None, "1h30m"),
+    ],
+)
+def test_a_wait_that_is_over_is_named_as_it_was_asked_for(
+    left_ms: int, asked_ms: int | None, shown: str
+) -> None:
+    """A claim that is repeated at a node that does not know it asks for the rest of its wait."""
+    node = Node(pool("gpu", "0"))
+    holder, client = Client(node, "h"), Client(node, "a")
+    holder.gets("gpu:1", ttl_ms=300_000)
+    client.say(client.claim("gpu:1", wait_ms=left_ms, asked_wait_ms=asked_ms, ttl_ms=300_000))
+    for _ in range(left_ms // 100_000):
+        node.pass_ms(100_000)
+        holder.beats()
+        client.beats()
+    node.pass_ms(left_ms % 100_000)
+    denied = client.inbox()[-1]
+    assert isinstance(denied, frames.Denied)
+    assert denied.text.startswith(f"not granted within {shown}: gpu:1 busy.")
+    if asked_ms is not None:
+        assert [row.text for row in node.ask("log").log if row.kind == "timed-out"] == [
+            "not granted within 60 s"
+        ]
 
 
 def test_a_hello_of_another_version_is_refused_with_the_reason() -> None:

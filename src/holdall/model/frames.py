@@ -78,6 +78,8 @@ class Claim(msgspec.Struct, frozen=True, tag="claim"):
     needs: tuple[Need, ...]
     wait_ms: Milliseconds | None = None
     """None: without limit."""
+    asked_wait_ms: Milliseconds | None = None
+    """For texts: the wait as it was asked for, when `wait_ms` is only what is left of it. None: `wait_ms` is all."""
     now: bool = False
     """No waiting: granted at once if that delays no waiting claim, else Denied not-granted."""
     ttl_ms: Milliseconds = 30_000

@@ -145,6 +145,7 @@ class Claims:
             phase="waiting",
             for_ms=for_ms,
             wait_ms=frame.wait_ms,
+            asked_wait_ms=frame.asked_wait_ms,
             now=frame.now,
             narrow=placed.narrow,
             guarded=frame.guarded,
@@ -254,10 +255,11 @@ class Claims:
         if claim is None or claim.record.phase in LEASE_PHASES - {"preparing"}:
             return
         record = claim.record
+        waited_ms = record.wait_ms or 0 if record.asked_wait_ms is None else record.asked_wait_ms
         why = self._explaining.why(claim)
-        text = not_granted(why, waited_ms=record.wait_ms or 0, utc_offset_s=self._state.settings.utc_offset_s)
+        text = not_granted(why, waited_ms=waited_ms, utc_offset_s=self._state.settings.utc_offset_s)
         self._state.tell_session(record.session, frames.Denied(record.n, NotGranted.code, text, why=why))
-        self._ends.over(claim, "timed-out", f"not granted within {show_duration(record.wait_ms or 0)}")
+        self._ends.over(claim, "timed-out", f"not granted within {show_duration(waited_ms)}")
 
     def look(self, printed: str) -> None:
         """Tell a waiting client what has changed, less and less often."""

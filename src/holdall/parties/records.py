@@ -61,6 +61,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     for_ms: int | None = None
     """Counted from the grant."""
     wait_ms: int | None = None
+    asked_wait_ms: int | None = None
+    """For texts: the whole wait, when the claim came here with the rest of it only. None: `wait_ms` is all."""
     now: bool = False
     narrow: bool = False
     """More placements exist than were asked for: plan again when units come free."""

@@ -121,12 +121,12 @@ def void(fences: Sequence[int]) -> str:
 
 
 def _plain_duration(milliseconds: int) -> str:
-    """As one writes it on the command line: `10m`, `1h30m`, `1500ms`."""
-    if milliseconds % 1000:
+    """As one writes it on the command line: `10m`, `1h30m`, `42.75s`, `300ms`."""
+    if 0 < milliseconds < 1000:
         return f"{milliseconds}ms"
-    text, left = "", milliseconds // 1000
-    for letter, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+    text, left = "", milliseconds
+    for letter, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)):
         if left >= size:
             text += f"{left // size}{letter}"
             left %= size
-    return text or "0s"
+    return f"{text}{left / 1000:g}s" if left or not text else text
