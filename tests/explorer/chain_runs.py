@@ -209,6 +209,15 @@ EXPIRIES = [
     Run("x2low", 61620, "expiry=1"),
     Run("own2", 61620, "expiry=1"),
     Run("x2", 339700, "expiry=1"),
+    # One run for each lease that may end; late answers to earlier attempts come first (a reduction).
+    Run("x2low", 10551, "expiry=1", variant="c1@n0"),
+    Run("x2low", 9594, "expiry=1", variant="c2@n1"),
+    Run("rot3", 1826436, "expiry=1", variant="c1@n0"),
+    Run("rot3", 2211622, "expiry=1", variant="c1@n1"),
+    Run("rot3", 2108871, "expiry=1", variant="c1@n2"),
+    Run("rot3", 819956, "expiry=1", variant="c2@n0"),
+    Run("rot3", 878738, "expiry=1", variant="c2@n1"),
+    Run("rot3", 849070, "expiry=1", variant="c2@n2"),
 ]
 
 CANCELS = [

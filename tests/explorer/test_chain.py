@@ -7,8 +7,9 @@ from explorer.chain_runs import LONG_FROM, Run
 from explorer.plain_search import PlainSearch
 
 from holdall.explorer.moves import Space, Timers
-from holdall.explorer.mutants import KillOfAnyEpoch
+from holdall.explorer.mutants import KillOfAnyEpoch, KillsGranted, NoWound
 from holdall.explorer.search import explore
+from holdall.protocols.chain.manager import Manager
 from holdall.world.chain import ChainSystem
 from holdall.world.faults import budget, read_faults
 from holdall.world.named import named
@@ -34,7 +35,8 @@ def check(run: Run) -> None:
         case _:
             pass
     timers: Timers | None = "any" if run.variant == "any" else None
-    result = explore(Space(ChainSystem(world), read_faults(run.faults), timers=timers))
+    reduced = "@" in run.variant
+    result = explore(Space(ChainSystem(world), read_faults(run.faults), timers=timers, reduced=reduced))
     assert not result.violations
     assert result.complete
     assert result.states == run.states
@@ -117,6 +119,33 @@ def test_tables_find_exactly_the_states_of_a_plain_search(name: str, faults: str
     system = ChainSystem(named(name))
     plain = PlainSearch(system, read_faults(faults), timers=bool(faults)).count()
     assert explore(Space(system, read_faults(faults))).states == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "faults", "full", "reduced"),
+    [("x2", "", 387, 375), ("n1abc", "expiry=1", 43104, 19762), ("x2low", "expiry=1", 61620, 27342)],
+)
+def test_the_reduction_leaves_states_out_and_comes_to_the_same_verdict(
+    name: str, faults: str, full: int, reduced: int
+) -> None:
+    results = [
+        explore(Space(ChainSystem(named(name)), read_faults(faults), reduced=first))
+        for first in (False, True)
+    ]
+    assert [result.states for result in results] == [full, reduced]
+    assert all(result.complete and not result.violations for result in results)
+
+
+@pytest.mark.parametrize(("make", "name", "steps"), [(NoWound, "x2", 6), (KillsGranted, "ring3", 10)])
+def test_the_reduction_hides_no_violation(make: type[Manager], name: str, steps: int) -> None:
+    system = ChainSystem(named(name), manager=make, settled=False)
+    (violation,) = explore(Space(system, budget(), reduced=True)).violations
+    assert violation.steps == steps
+
+
+def test_no_reduction_where_messages_may_be_lost() -> None:
+    with pytest.raises(ValueError, match="no reduction"):
+        Space(ChainSystem(named("x2")), budget(loss=1), reduced=True)
 
 
 @pytest.mark.long
