@@ -322,7 +322,7 @@ def test_a_claim_repeated_after_a_reconnect_is_the_same_claim() -> None:
         (90_500, None, "1m30.5s"),
         (300, None, "300ms"),
         (0, None, "0s"),
-        (5_400_000, None, "1h30m"),
+        (5_430_000, None, "1h30m30s"),
     ],
 )
 def test_a_wait_that_is_over_is_named_as_it_was_asked_for(

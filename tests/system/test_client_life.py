@@ -65,8 +65,10 @@ def test_an_exchange_that_must_wait_gives_everything_back_first(node: Lab) -> No
         other = others.lease("psu:2")
         with hub.lease("board:2", reason="hil") as lease:
             first = lease.id
-            with pytest.raises(holdall.NotGranted):
+            with pytest.raises(holdall.NotGranted) as refused:
                 lease.exchange(add="psu:1", drop="board-1")
+            assert refused.value.why is not None
+            assert [blocker.claim for blocker in refused.value.why.blockers] == [other.info.lease]
             assert [unit.name for unit in lease.units["board"]] == ["board-1", "board-2"]
             releasing = threading.Thread(target=_release_when_somebody_waits, args=(others, other))
             releasing.start()
@@ -93,6 +95,10 @@ def test_c17_nested_claims(node: Lab) -> None:
             holdall.WouldDeadlock, match=r"test_client_life\.py:\d+.*test_client_life\.py:\d+"
         ):
             hub.lease("psu:2")
+        with pytest.raises(holdall.WouldDeadlock) as refused:
+            hub.lease("psu:2")
+        assert refused.value.why is not None
+        assert [blocker.claim for blocker in refused.value.why.blockers] == [outer.info.lease]
         more = hub.try_lease("board:3")
         assert more is not None
         more.release()

@@ -38,11 +38,12 @@ class Why(msgspec.Struct, frozen=True):
     """The whole answer. Bounds: at most `passes_left` younger claims can still get ahead at this node."""
 
     claim: str
+    """Printed id; of the lease for an exchange; empty when the request was refused before it became a claim."""
     holder: str
     since_ms: int
     """Wall time of the claim in Unix ms."""
     position: int
-    """1 = next. Counts the waiting claims that want one of the same pools and are older, plus one."""
+    """1 = next; 0: refused before it could be in line. Counts the waiting claims that want one of the same pools and are older, plus one."""
     waiting: int
     """Claims that wait for one of the same pools, this one included."""
     ahead: int

@@ -45,6 +45,7 @@ from holdall.parties.messages import (
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.pool_side import PoolSide
+from holdall.parties.refusals import Refusals
 from holdall.parties.replanning import Replanning
 from holdall.parties.returning import Returning
 from holdall.parties.revoking import Revoking
@@ -73,6 +74,7 @@ class Agent:
     def _build(self, state: State) -> None:
         self.state = state
         explaining = Explaining(state)
+        refusals = Refusals(state, explaining)
         parking = Parking(state)
         ends = Ends(state, parking)
         granting = Granting(state, ends, explaining)
@@ -86,11 +88,12 @@ class Agent:
             ends=ends,
             explaining=explaining,
             granting=granting,
-            nested=Nested(state, explaining),
+            nested=Nested(state, explaining, refusals),
+            refusals=refusals,
             replanning=self._replanning,
         )
         self._holding = Holding(state, ends=ends, finding=self._finding, granting=granting, revoking=revoking)
-        self._exchanging = Exchanging(state, granting)
+        self._exchanging = Exchanging(state, granting, refusals)
         self._revoking = revoking
         self._answers = Answers(state, explaining)
         self._care = Care(state)

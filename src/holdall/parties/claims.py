@@ -14,6 +14,7 @@ from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place, readable
 from holdall.parties.records import ClaimRecord
+from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.replanning import Replanning
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import never, not_granted
@@ -39,6 +40,7 @@ class Claims:
         explaining: Explaining,
         granting: Granting,
         nested: Nested,
+        refusals: Refusals,
         replanning: Replanning,
     ) -> None:
         self._state = state
@@ -47,6 +49,7 @@ class Claims:
         self._explaining = explaining
         self._granting = granting
         self._nested = nested
+        self._refusals = refusals
         self._replanning = replanning
 
     # ------------------------------------------------------------ asked
@@ -65,13 +68,12 @@ class Claims:
         else:
             beside = ""
         if refused is None:
-            placed = self._place(frame)
+            placed = self._place(session, frame)
             if isinstance(placed, Placement):
                 self._begin(session, frame, asked, placed, beside)
                 return
             refused = placed
-        code, text = refused
-        self._state.tell(session.connection, frames.Denied(frame.n, code, text))
+        self._state.tell(session.connection, refused.answer(frame.n))
 
     def _again(self, claim: Claim, asked: Asked) -> None:
         """The client repeats a claim after a reconnect: its answer once more."""
@@ -84,34 +86,37 @@ class Claims:
         else:
             self._tell_queued(claim)
 
-    def _wrong(self, frame: frames.Claim) -> tuple[str, str] | None:
+    def _wrong(self, frame: frames.Claim) -> Refusal | None:
         settings = self._state.settings
         if not readable(frame.needs):
-            return BadSpec.code, f"a claim has 1 to {NEEDS_MAX} needs, each with a SPEC, e.g. gpu:1"
+            return Refusal(BadSpec.code, f"a claim has 1 to {NEEDS_MAX} needs, each with a SPEC, e.g. gpu:1")
         if not settings.ttl_min_ms <= frame.ttl_ms <= settings.ttl_max_ms:
             low, high = show_duration(settings.ttl_min_ms), show_duration(settings.ttl_max_ms)
-            return BadSpec.code, (
+            return Refusal(
+                BadSpec.code,
                 f"ttl {show_duration(frame.ttl_ms)} is not possible: it lies between {low} and {high} "
-                "(ttl_max of the system). For a long lease leave ttl alone and set --for."
+                "(ttl_max of the system). For a long lease leave ttl alone and set --for.",
             )
         if frame.for_ms is not None and frame.for_ms < 1:
-            return BadSpec.code, "--for 0 ends before it begins. Write for instance --for 30m."
+            return Refusal(BadSpec.code, "--for 0 ends before it begins. Write for instance --for 30m.")
         return None
 
-    def _place(self, frame: frames.Claim) -> Placement | tuple[str, str]:
+    def _place(self, session: Session, frame: frames.Claim) -> Placement | Refusal:
         node = self._state.settings.node
         names = {name for need in frame.needs for option in need.options for name in option.pools}
         facts = self._state.pools.facts(names)
         placed = place(frame.needs, facts, node, allow_future=frame.allow_future)
         if isinstance(placed, Unplaceable):
-            return NeverSatisfiable.code, never(placed, self._state.pools.facts(), node)
+            why = self._refusals.never(session, frame.needs, frame.reason, short=placed.need)
+            return Refusal(NeverSatisfiable.code, never(placed, self._state.pools.facts(), node), why)
         total = {one.pool: one.total for one in facts}
         for vector in placed.vectors:
             units = sum(total.get(pool, 1) if count == ALL else count for pool, count in vector)
             if units > UNITS_MAX or len(vector) > POOLS_MAX:
-                return Refused.code, (
+                return Refusal(
+                    Refused.code,
                     f"{units} units of {len(vector)} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
-                    "are possible. Split the work into several leases."
+                    "are possible. Split the work into several leases.",
                 )
         return placed
 
@@ -126,7 +131,7 @@ class Claims:
         for_ms = min(ends, default=None)
         wrong = self._wrong_end(frame, for_ms)
         if wrong is not None:
-            self._state.tell(session.connection, frames.Denied(frame.n, *wrong))
+            self._state.tell(session.connection, wrong.answer(frame.n))
             return
         party = self._state.new_claim_id()
         record = ClaimRecord(
@@ -186,14 +191,15 @@ class Claims:
             units = max(units, here)
         return len(msgspec.msgpack.encode(record)) + units
 
-    def _wrong_end(self, frame: frames.Claim, for_ms: int | None) -> tuple[str, str] | None:
+    def _wrong_end(self, frame: frames.Claim, for_ms: int | None) -> Refusal | None:
         if frame.for_ms is not None and for_ms is not None and for_ms < frame.for_ms:
-            return Refused.code, (
+            return Refusal(
+                Refused.code,
                 f"--for {show_duration(frame.for_ms)} is longer than these pools allow (max_for {show_duration(for_ms)}). "
-                "Ask for less, or leave --for out."
+                "Ask for less, or leave --for out.",
             )
         if frame.detached and for_ms is None:
-            return BadSpec.code, "a detached lease needs a hard end: add --for, e.g. --for 1h."
+            return Refusal(BadSpec.code, "a detached lease needs a hard end: add --for, e.g. --for 1h.")
         return None
 
     # ------------------------------------------------------------ answers of the pools

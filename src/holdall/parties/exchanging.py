@@ -6,6 +6,7 @@ from holdall.model.names import NEEDS_MAX, pool_name, short_id
 from holdall.parties.finding import per_node, units_named
 from holdall.parties.granting import Granting, needs_served
 from holdall.parties.planning import Unplaceable, place, readable
+from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State
 from holdall.parties.texts import never
 from holdall.protocols.vocabulary import Exchange, Exchanged, ExchangeRefused, UnitGrant, Visit
@@ -14,15 +15,16 @@ from holdall.protocols.vocabulary import Exchange, Exchanged, ExchangeRefused, U
 class Exchanging:
     """The lease's other units come as a companion claim without waiting; what is dropped goes after that."""
 
-    def __init__(self, state: State, granting: Granting) -> None:
+    def __init__(self, state: State, granting: Granting, refusals: Refusals) -> None:
         self._state = state
+        self._refusals = refusals
         self._granting = granting
 
     def exchange(self, claim: Claim, session: Session, frame: frames.Exchange) -> None:
         """Ask the pools, or refuse with the reason."""
         refused = self._start(claim, session, frame)
         if refused is not None:
-            self._state.tell(session.connection, frames.Denied(frame.n, *refused))
+            self._state.tell(session.connection, refused.answer(frame.n))
 
     def exchanged(self, message: Exchanged) -> None:
         """The lease has other units now."""
@@ -53,31 +55,33 @@ class Exchanging:
         asked = None if claim is None else self._state.exchanging.pop(claim.record.printed, None)
         if claim is None or asked is None:
             return
-        connection, n, _, _ = asked
+        connection, n, needs, shares = asked
         companion = claim.record.companions[-1]
         self._state.claims.pop(companion, None)
         self._state.change(claim, companions=claim.record.companions[:-1])
         text = "not possible now: the units to add are not free, or kept for older claims. The lease is as it was."
-        self._state.tell(connection, frames.Denied(n, NotGranted.code, text))
+        why = self._refusals.exchange(claim, needs, shares)
+        self._state.tell(connection, Refusal(NotGranted.code, text, why).answer(n))
 
-    def _start(self, claim: Claim, session: Session, frame: frames.Exchange) -> tuple[str, str] | None:
+    def _start(self, claim: Claim, session: Session, frame: frames.Exchange) -> Refusal | None:
         """Ask the pools; returns the refusal when that is not possible."""
         record = claim.record
         node = self._state.settings.node
         drop: set[UnitGrant] | str = units_named(record, frame.drop) if frame.drop else set()
         if isinstance(drop, str):
-            return BadSpec.code, drop
+            return Refusal(BadSpec.code, drop)
         if record.printed in self._state.exchanging or record.phase == "draining":
-            return (
+            return Refusal(
                 Refused.code,
                 f"lease {short_id(record.printed)} is being exchanged or revoked already. Try again later.",
             )
         if len(frame.add) + len(record.needs) > NEEDS_MAX or not readable(frame.add):
-            return BadSpec.code, f"a lease serves at most {NEEDS_MAX} needs, each with a SPEC"
+            return Refusal(BadSpec.code, f"a lease serves at most {NEEDS_MAX} needs, each with a SPEC")
         names = {name for need in frame.add for option in need.options for name in option.pools}
         placed = place(frame.add, self._state.pools.facts(names), node)
         if isinstance(placed, Unplaceable):
-            return NeverSatisfiable.code, never(placed, self._state.pools.facts(), node)
+            why = self._refusals.never(session, frame.add, record.reason, short=placed.need)
+            return Refusal(NeverSatisfiable.code, never(placed, self._state.pools.facts(), node), why)
         vectors = [
             vector for vector in placed.vectors if self._state.pools.free_of(vector)
         ] or placed.vectors[:1]
@@ -86,9 +90,10 @@ class Exchanging:
             pool for pool, _ in vectors[0] if (spec := self._state.pools.spec(pool)) and spec.on_grant
         ]
         if prepared:
-            return Refused.code, (
+            return Refusal(
+                Refused.code,
                 f"pool {pool_name(prepared[0])} prepares its units before they are used (on_grant), which an exchange "
-                "can't undo when it fails. Claim it without waiting (--now) beside this lease instead."
+                "can't undo when it fails. Claim it without waiting (--now) beside this lease instead.",
             )
         companion = self._state.new_claim_id()
         self._state.claims[companion] = claim

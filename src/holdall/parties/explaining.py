@@ -42,15 +42,16 @@ class Explaining:
             passes_left=line.passes_left,
             passes_bound=line.passes_bound,
             needs=self._needs(record, dict(line.kept), parked=line.parked),
-            blockers=tuple(self._blocker(obstacle) for obstacle in line.obstacles),
+            blockers=tuple(self.blocker(obstacle) for obstacle in line.obstacles),
             blockers_more=line.more,
             note=self._note(claim, in_line=True, parked=line.parked),
             reason=record.reason,
         )
 
     def _out_of_line(self, claim: Claim) -> Why:
-        """Not in line: refused in quarantine, kept back here, or not wanting to wait."""
+        """Not in line: refused in quarantine, kept back here, not wanting to wait, or a lease that wants more."""
         record = claim.record
+        own = record.parties()
         pools = sorted({share.pool for share in record.shares[0]})
         counts = {pool: self._state.pools.counts(pool) for pool in pools}
         waiting = max((known.waiting for known in counts.values() if known is not None), default=0)
@@ -63,7 +64,12 @@ class Explaining:
             Obstacle(holder, pool, units)
             for pool in short
             for holder, units in self._state.pools.holders(pool).items()
+            if holder not in own
         ]
+        more = max(0, len(obstacles) - BLOCKERS_MAX)
+        if not short and self._is_kept_back(claim):
+            obstacles = self._in_front(pools)
+            more = max(0, waiting - len(obstacles))
         return Why(
             claim=record.printed,
             holder=record.holder,
@@ -75,11 +81,33 @@ class Explaining:
             passes_left=0,
             passes_bound=0,
             needs=self._needs(record, {}, parked=False),
-            blockers=tuple(self._blocker(obstacle) for obstacle in obstacles[:BLOCKERS_MAX]),
-            blockers_more=max(0, len(obstacles) - BLOCKERS_MAX),
+            blockers=tuple(self.blocker(obstacle) for obstacle in obstacles[:BLOCKERS_MAX]),
+            blockers_more=more,
             note=self._note(claim, in_line=False, parked=False),
             reason=record.reason,
         )
+
+    def _is_kept_back(self, claim: Claim) -> bool:
+        """Whether it is those in line who are in the way when there are units enough, and nothing of the node."""
+        pools = self._state.pools
+        return (
+            pools.granting and not pools.draining and not claim.retry_text and claim.record.phase != "parked"
+        )
+
+    def _in_front(self, pools: Sequence[str]) -> list[Obstacle]:
+        """The first of those who wait for one of the pools, oldest first."""
+        found: list[Obstacle] = []
+        for party in self._state.pools.waiting():
+            claim = self._state.claims.get(party)
+            if claim is None:
+                continue
+            wanted = {share.pool for shares in claim.record.shares for share in shares}
+            common = [pool for pool in pools if pool in wanted]
+            if common:
+                found.append(Obstacle(party, common[0]))
+            if len(found) == BLOCKERS_MAX:
+                break
+        return found
 
     def _units_of(self, pool: str, count: int) -> int:
         """How many units that is now; `ALL`: as many as are in service, and at least one."""
@@ -124,7 +152,8 @@ class Explaining:
             )
         return tuple(found)
 
-    def _blocker(self, obstacle: Obstacle) -> Blocker:
+    def blocker(self, obstacle: Obstacle) -> Blocker:
+        """Somebody in the way, as people see them."""
         claim = self._state.claims.get(obstacle.claim)
         if claim is None:
             # A claim of another node, or one that ends in this turn.

@@ -11,26 +11,26 @@ from holdall.model.spec import show_need
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import needs_served
 from holdall.parties.planning import PoolFacts, Unplaceable, matching, place
+from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import would_deadlock
 from holdall.protocols.vocabulary import UnitGrant
-
-Refusal = tuple[str, str]
 
 
 class Nested:
     """Looks at `under` of a claim before anything else is done with it."""
 
-    def __init__(self, state: State, explaining: Explaining) -> None:
+    def __init__(self, state: State, explaining: Explaining, refusals: Refusals) -> None:
         self._state = state
         self._explaining = explaining
+        self._refusals = refusals
 
     def claim(self, session: Session, frame: frames.Claim) -> tuple[bool, Refusal | None, str]:
         """(answered with a view, refusal, printed id of the lease beside which the claim goes on)."""
         held = self._state.by_key.get(secret_hash(frame.under))
         if held is None or held.record.phase not in {"granted", "draining"}:
             text = "the lease in whose scope this runs (HOLDALL_LEASE) has ended. Leave its scope, or unset HOLDALL_LEASE."
-            return False, (NotHolder.code, text), ""
+            return False, Refusal(NotHolder.code, text), ""
         if frame.independent:
             return False, None, held.record.printed
         covered = self._covered(held, frame.needs)
@@ -39,10 +39,11 @@ class Nested:
             return True, None, ""
         if frame.now:
             return False, None, held.record.printed
-        names = sorted(
-            unit_text(grant.pool, grant.unit) for grant in self._touched(held, frame) or held.record.grants
-        )
-        return False, (WouldDeadlock.code, would_deadlock(held.record, names, frame.site)), ""
+        touched = self._touched(held, frame) or held.record.grants
+        names = sorted(unit_text(grant.pool, grant.unit) for grant in touched)
+        text = would_deadlock(held.record, names, frame.site)
+        why = self._refusals.deadlock(session, frame, held, touched)
+        return False, Refusal(WouldDeadlock.code, text, why), ""
 
     def _covered(
         self, held: Claim, needs: tuple[frames.Need, ...]
