@@ -9,10 +9,8 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +18,8 @@ from pathlib import Path
 
 import msgspec
 from node.lab import Lab
-from system.stress_worker import Orders, Use, needs_of
+from system.guarded_units import GuardedUnits
+from system.stress_worker import Orders, needs_of
 
 import holdall
 from holdall.client.history import HistoryWriter, UnitNames
@@ -101,34 +100,6 @@ class Outcome:
     kills: int = 0
     pauses: int = 0
     problems: list[str] = field(default_factory=list[str])
-
-
-class GuardedUnits(threading.Thread):
-    """The units themselves: each refuses numbers below the highest it saw, and records what it did."""
-
-    def __init__(self, path: Path, history: Path) -> None:
-        super().__init__(daemon=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(path))
-        self._history = history
-        self._highest: dict[tuple[str, str], int] = {}
-
-    def run(self) -> None:
-        with HistoryWriter(self._history, "units") as history:
-            while body := self._socket.recv(4096):
-                use = msgspec.json.decode(body, type=Use)
-                highest = self._highest.get((use.pool, use.unit), 0)
-                accepted = use.fence >= highest
-                self._highest[use.pool, use.unit] = max(use.fence, highest)
-                history.use(use.pool, use.unit, fence=use.fence, start=history.now(), accepted=accepted)
-
-    def stop(self) -> None:
-        """An empty message ends it."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
-            last.connect(self._socket.getsockname())
-            last.send(b"")
-        self.join()
-        self._socket.close()
 
 
 class Stress:
@@ -223,7 +194,13 @@ class Stress:
         history = self._history_of(place)
         errors = (self.lab.folder / f"{place.name}.err").open("wb")
         command = self._run_command(place, history) if place.is_command else self._worker(place, history)
-        environment = {**os.environ, "HOLDALL_URL": self.url, "HOLDALL_AGENT": place.name}
+        # Who is killed leaves his temporary files behind: they go with the run's folder.
+        environment = {
+            **os.environ,
+            "HOLDALL_URL": self.url,
+            "HOLDALL_AGENT": place.name,
+            "TMPDIR": str(self.lab.folder),
+        }
         with errors:
             place.process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
