@@ -1,5 +1,6 @@
 """Ends of a run that nobody asked for: nothing of the command is left before its units can go to somebody else."""
 
+import contextlib
 import os
 import signal
 import time
@@ -86,6 +87,33 @@ def test_c9_killing_the_guardian_ends_the_command_and_frees_the_units(node: Lab,
         assert free_units(node, "psu") == 2
         assert run.stderr is not None
         assert "was killed" in run.stderr.read()
+
+
+def test_c9_when_wrapper_and_guardian_are_killed_at_once_the_units_stay_held_until_expiry(
+    node: Lab, tmp_path: Path
+) -> None:
+    """Documented as not protected: what the command has started outlives it."""
+    with running(node, "--ttl", "12s", "--need", "psu:2", "--", *stubborn(tmp_path)) as run:
+        main, child, far = files(tmp_path)
+        guardian = guardian_of(run)
+        try:
+            for pid in (run.pid, guardian):  # neither may act on the other's end
+                os.kill(pid, signal.SIGSTOP)
+            # The kernel lets a stopped process go on when its parent's end leaves its group without one: guardian first.
+            for pid in (guardian, run.pid):
+                os.kill(pid, signal.SIGKILL)
+            until(lambda: not alive(main), "the kernel has killed the command")
+            assert (alive(child), alive(far)) == (True, True)
+            assert free_units(node, "psu") == 0
+            until(lambda: free_units(node, "psu") == 2, "the lease has expired")
+            assert (alive(child), alive(far)) == (True, True)
+        finally:
+            for pid in (child, far):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    until(lambda: none_alive([child, far]), "nothing is left")
+    with node.client() as client:
+        assert client.listing("log").log[-1].kind == "expired"
 
 
 def test_c8_a_stopped_wrapper_loses_its_command_before_the_units_are_free(node: Lab, tmp_path: Path) -> None:
