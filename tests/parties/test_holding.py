@@ -5,6 +5,7 @@ import pytest
 from parties.party_node import FIRST_WALL_MS, Client, Node, names, pool
 
 from holdall.model import frames
+from holdall.model.durations import show_duration
 from holdall.model.names import short_id
 from holdall.model.spec import parse_needs
 
@@ -78,6 +79,15 @@ def test_a_part_is_dropped_by_the_units_names_and_the_rest_keeps_needs_and_fence
     (end,) = client.say(frames.Drop(client.number(), lease.key, ("gpu/1", "psu/p1")))
     assert end == frames.Released(5, lease.lease.lease, "released")
     node.check_counts()
+
+
+def test_a_holder_counts_its_hard_end_shorter_than_the_pools_max_for() -> None:
+    """The 2 % by which clocks may differ, and the margin of half a second."""
+    node = Node(pool("gpu", "0", max_for_ms=8 * 3_600_000))
+    lease = Client(node, "a").gets("gpu:1")
+    assert lease.for_left_ms == 28_223_500
+    assert show_duration(lease.for_left_ms) == "7 h 50 min"
+    assert lease.lease.until_ms == lease.lease.since_ms + 8 * 3_600_000
 
 
 def test_ch18_an_exchange_swaps_in_one_step() -> None:
