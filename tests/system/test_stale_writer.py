@@ -153,9 +153,10 @@ def paused_over_its_lease(bench: Bench, style: str) -> tuple[Report, list[Write]
         driver.meta({pool: UnitNames(units) for pool, units in POOLS.items()}, max_wait="60s")
         process = first_writer(bench, style)
         try:
-            for number in (1, 2):
-                until(lambda number=number: bench.steps == number, "it is in the middle of a step")
-                say(process, "go")
+            until(lambda: bench.steps == 1, "it is in the middle of a step")
+            say(process, "go")
+            until(lambda: bench.steps == 2, "it is in the middle of another one")
+            say(process, "go")
             until(lambda: bench.steps == 3, "it is in the middle of its third step")
             before = list(bench.store.kept.values())
             stopped = driver.now()
