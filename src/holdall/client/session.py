@@ -133,9 +133,7 @@ class Session:
             call.base_ms = now
             if call.sent_ms is not None and call.wait_until_ms is not None and not call.confirms:
                 rest_ms = max(call.wait_until_ms - now, 0)
-                frame = msgspec.structs.replace(
-                    call.claim, wait_ms=rest_ms, asked_wait_ms=call.claim.wait_ms
-                )
+                frame = msgspec.structs.replace(call.claim, wait_ms=rest_ms, asked_wait_ms=call.claim.wait_ms)
         call.sent_ms = now
         self.wire.send(frame)
 
