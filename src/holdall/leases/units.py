@@ -40,7 +40,7 @@ class Unit:
             return "quarantined"
         if self.claim is not None:
             return "preparing" if self.run else "held"
-        if self.stage in {"cooldown", "moving"}:
+        if self.stage == "cooldown" or self.stage == "moving":  # noqa: PLR1714 - a set would not narrow the type
             return self.stage
         if self.stage or self.run:
             return "cleaning"
