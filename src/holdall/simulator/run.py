@@ -1,4 +1,4 @@
-"""One seeded run: hosts with shipped machines, a heap of virtual time, delays, faults, clients and the judge.
+"""One seeded run: a heap of virtual time, turns of hosts, and messages on their way; the judge looks on.
 
 Inside, times are milliseconds of virtual time; a mean message delay is `DELAY_MS`. Every draw comes from a
 generator that the seed fixes, so a seed reproduces its run, message by message.
@@ -7,13 +7,11 @@ generator that the seed fixes, so a seed reproduces its run, message by message.
 import heapq
 import random
 from collections.abc import Callable
-from enum import IntEnum
 from math import log
 from typing import Any
 
 import msgspec
 
-from holdall.leases.records import FENCE_KEY
 from holdall.machine.contract import (
     Address,
     Boot,
@@ -21,39 +19,26 @@ from holdall.machine.contract import (
     Message,
     ProtocolViolation,
     Received,
-    Record,
     SetTimer,
 )
-from holdall.machine.host import SEPARATOR, Arrival, Host, Turn
+from holdall.machine.host import Arrival, Turn
 from holdall.machine.trace import Kind, Step
 from holdall.protocols.vocabulary import ClaimId
 from holdall.simulator.clients import Action, Driver, Phase, Seat, Seats
-from holdall.simulator.faults import Strike, strikes
+from holdall.simulator.falls import Driver as FallDriver
+from holdall.simulator.falls import Falls
+from holdall.simulator.faults import strikes
 from holdall.simulator.figures import WARM_UP, Figures, Meter
 from holdall.simulator.judge import Judge
 from holdall.simulator.setup import DELAY_MS, Setup
-from holdall.simulator.systems import AGENT, CLAIMANT, MANAGER, System, system
+from holdall.simulator.sites import SETTLED_MS, Site, State
+from holdall.simulator.systems import AGENT, CLAIMANT, System, system
 
-FENCE = f"{MANAGER}{SEPARATOR}{FENCE_KEY}"
 DRAIN = 50.0
 """Once clients claim no more, everything must be over within so many ttls and holds."""
-SETTLED_MS = 0.002
-"""A host that goes on first hears its timers, then what arrived meanwhile; then its client acts."""
-UNDO_TURNS = 20
-"""How many turns an unsynced journal may lack."""
 
 MESSAGE, TIMER, CLIENT, STRIKE, RISE = range(5)
 """What an entry of the heap is."""
-
-
-class State(IntEnum):
-    """Of a host."""
-
-    UP = 0
-    PAUSED = 1
-    """Stands still; what arrives waits for it."""
-    DOWN = 2
-    """What arrives is lost."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -65,32 +50,6 @@ class Report(msgspec.Struct, kw_only=True):
     """Virtual time when the last entry was gone, in mean message delays."""
     delivered: int
     """Messages that were delivered."""
-
-
-class Site:
-    """A host, with what a driver keeps for it."""
-
-    __slots__ = (
-        "cut", "epoch", "fence_base", "host", "incarnation", "name", "quarantine_until", "records", "resume_at",
-        "settling", "state", "timers", "undo",
-    )  # fmt: skip
-
-    def __init__(self, name: str, host: Host) -> None:
-        self.name = name
-        self.host = host
-        self.records: dict[str, Record] = {}
-        self.timers: dict[str, int] = {}
-        self.state = State.UP
-        self.resume_at = 0.0
-        self.settling = False
-        """It has just gone on after a pause, and not heard yet what was due meanwhile."""
-        self.cut: Strike | None = None
-        self.epoch = 1
-        self.incarnation = 1
-        # what a node keeps in its boot record, beside the journal
-        self.fence_base = 0
-        self.quarantine_until = 0.0
-        self.undo: list[dict[str, Record | None]] = []
 
 
 class Run:
@@ -123,6 +82,17 @@ class Run:
             setup, Driver(lambda: self.now, self._alarm, self._command), self.meter, self.judge
         )
         self.sites: dict[str, Site] = {}
+        self._falls = Falls(
+            setup,
+            self.system,
+            self.sites,
+            self.seats,
+            FallDriver(
+                lambda: self.now, self._begin, self._rises, self._lose, self._note_crash, self._recovered
+            ),
+            meter=self.meter,
+            chance=self._chance,
+        )
         self._owners = frozenset(self.system.nodes())
         self._clocked = self.system.clocked
         self._jitter = setup.jitter
@@ -153,9 +123,9 @@ class Run:
             elif kind == CLIENT:
                 self._act(a, b, c)
             elif kind == STRIKE:
-                self._strike(a)
+                self._falls.strike(a)
             else:
-                self._rise(a, b, c)
+                self._falls.rise(a, b)
             if self._idle():
                 break
         return self._report()
@@ -202,7 +172,7 @@ class Run:
                 )
             )  # fmt: skip
         if self._faulty:
-            self._save(site, turn)
+            site.save(turn.saves, undo=self.setup.faults.unsynced > 0)
         if turn.timers:
             self._arm(site, turn)
         if turn.saves and site.name in self._owners:
@@ -226,7 +196,7 @@ class Run:
                 self.seats.resume(site.name)
         if strike is not None:
             site.cut = None
-            self._fall(site, strike)
+            self._falls.fall(site, strike)
 
     def _inside(self, site: Site, to: Address, message: Message) -> None:
         """What a part says to its driver: the clients hear what the claimant tells its agent."""
@@ -236,18 +206,6 @@ class Run:
         if departure and self.now < self._end and self._chance.random() < departure:
             self.meter.faults["departure"] += 1
             self._push(self.now, RISE, site, "departure", None)
-
-    def _save(self, site: Site, turn: Turn) -> None:
-        before: dict[str, Record | None] = {}
-        for key, record in turn.saves.items():
-            before[key] = site.records.get(key)
-            if record is None:
-                site.records.pop(key, None)
-            else:
-                site.records[key] = record
-        if self.setup.faults.unsynced and before:
-            site.undo.append(before)
-            del site.undo[:-UNDO_TURNS]
 
     def _arm(self, site: Site, turn: Turn) -> None:
         for name, timer in turn.timers.items():
@@ -330,109 +288,22 @@ class Run:
         self._seq += 1
         heapq.heappush(self._heap, (at, self._seq, kind, a, b, c))
 
-    # Faults of hosts
+    # What falls ask for
 
-    def _strike(self, strike: Strike) -> None:
-        owners = [self.sites[name] for name in sorted(self._owners)]
-        claimants = [self.sites[seat.host] for seat in self.seats.seats]
-        match strike.kind:
-            case "crash" | "restart":
-                # nodes with pools and claimants' hosts have the same chance, however many there are
-                half = strike.victim * 2
-                victims, place = (owners, half) if half < 1 else (claimants, half - 1)
-            case "pause":
-                victims, place = claimants, strike.victim
-            case _:
-                victims, place = owners, strike.victim
-        site = victims[int(place * len(victims))]
-        if site.state is not State.UP or site.cut is not None:
-            return
-        self.meter.faults[strike.kind] += 1
-        if strike.kind == "crash":
-            site.cut = strike
-        else:
-            self._fall(site, strike)
+    def _rises(self, site: Site, kind: str, at: float) -> None:
+        self._push(at, RISE, site, kind, None)
 
-    def _fall(self, site: Site, strike: Strike) -> None:
-        """The host stands still, or is down: timers are gone, and any part of the messages in flight to it."""
-        site.resume_at = self.now + strike.down * DELAY_MS
-        self.seats.suspend(site.name)
-        if strike.kind == "pause":
-            site.state = State.PAUSED
-            site.resume_at = self.now + self._chance.random() * 2 * self.setup.ttl * DELAY_MS
-        else:
-            site.state = State.DOWN
-            site.timers.clear()
-            self._note_crash(site)
-            self._heap = [
-                entry
-                for entry in self._heap
-                if entry[2] != MESSAGE or entry[3] is not site or self._chance.random() < 0.5
-            ]
-            heapq.heapify(self._heap)
-        self._push(site.resume_at, RISE, site, strike.kind, None)
+    def _lose(self, site: Site) -> None:
+        """Any part of the messages in flight to a host that is down."""
+        self._heap = [
+            entry
+            for entry in self._heap
+            if entry[2] != MESSAGE or entry[3] is not site or self._chance.random() < 0.5
+        ]
+        heapq.heapify(self._heap)
 
-    def _rise(self, site: Site, kind: str, _: None) -> None:
-        """The host goes on, comes up again, or has fallen silent for ever."""
-        if kind == "departure":
-            self._depart(site)
-            return
-        if kind == "pause":
-            # what is due has a later place in the heap at this same time; then the client goes on
-            site.state = State.UP
-            site.settling = True
-            self._push(self.now + SETTLED_MS / 2, RISE, site, "settled", None)
-            return
-        if kind == "settled":
-            site.settling = False
-            claim = self.seats.suspended(site.name)
-            if claim is not None and self.system.may_go_on(site.host, claim):
-                self.seats.resume(site.name)
-            return
-        site.state = State.UP
-        site.incarnation += 1
-        if kind in {"reboot", "unsynced", "wipe"}:
-            site.epoch += 1
-            site.fence_base = site.epoch << 20 if kind == "wipe" else site.fence_base
-        if kind in {"unsynced", "wipe"}:
-            site.quarantine_until = self.now + int(self.setup.ttl_ms * 1.02) + 1
-        if kind == "wipe":
-            site.records.clear()
-            site.undo.clear()
-        elif kind == "unsynced":
-            self._unsync(site)
-        boot = Boot(
-            {"reboot": "reboot", "unsynced": "reboot", "wipe": "lost"}.get(kind, "same"),
-            site.epoch,
-            site.incarnation,
-            max(0, int(site.quarantine_until - self.now)),
-            site.fence_base,
-        )
-        site.host = self.system.host(site.name)
-        self.system.restarted(site.name)
-        self._carry(site, "recover", (), site.host.recover(dict(site.records), boot), boot)
-
-    def _unsync(self, site: Site) -> None:
-        """The journal's last turns were never on the disk; blocks of fences always are."""
-        for before in reversed(site.undo[self._chance.randint(0, len(site.undo)) :]):
-            for key, record in before.items():
-                if key == FENCE:
-                    continue
-                if record is None:
-                    site.records.pop(key, None)
-                else:
-                    site.records[key] = record
-        site.undo.clear()
-
-    def _depart(self, site: Site) -> None:
-        seat = self.seats.by_host.get(site.name)
-        if seat is None or site.state is not State.UP:
-            return
-        site.state = State.DOWN
-        site.timers.clear()
-        self._note_crash(site)
-        del self.sites[site.name]
-        self._begin(self.seats.replace(seat))
+    def _recovered(self, site: Site, turn: Turn, boot: Boot) -> None:
+        self._carry(site, "recover", (), turn, boot)
 
     def _note_crash(self, site: Site) -> None:
         if self._on_step is not None:

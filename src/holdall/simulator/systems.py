@@ -1,5 +1,6 @@
 """How the hosts of a run are built: the yardstick, or a protocol's shipped machines behind the lease book."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -125,7 +126,7 @@ class Central:
         return True
 
 
-class _Placed:
+class _Placed(ABC):
     """Common to protocols with their pools on the workload's nodes."""
 
     def __init__(self, setup: Setup) -> None:
@@ -144,11 +145,13 @@ class _Placed:
             return Host(name, {MANAGER: self._manager(name)})
         return Host(name, {CLAIMANT: self._claimant(name)})
 
+    @abstractmethod
     def _manager(self, name: str) -> Machine:
-        raise NotImplementedError
+        """The part that decides about the pools of this node."""
 
+    @abstractmethod
     def _claimant(self, name: str) -> Machine:
-        raise NotImplementedError
+        """The part that claims for the clients of this host."""
 
 
 class Chain(_Placed):
