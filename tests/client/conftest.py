@@ -1,9 +1,11 @@
-"""Coroutine tests run in a loop of their own; nothing may wait for longer than a minute."""
+"""Coroutine tests run in a loop of their own, for a minute at most; `node` is a scripted node that listens."""
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 
 import pytest
+from client.scripted_node import ScriptedNode
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,3 +22,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     asyncio.run(bounded())
     return True
+
+
+@pytest.fixture
+def node() -> Iterator[ScriptedNode]:
+    with ScriptedNode() as node:
+        yield node

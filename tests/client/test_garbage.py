@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 from client.scripted_node import ScriptedNode, lease_view
@@ -13,12 +12,6 @@ from hypothesis import strategies as some
 import holdall
 from holdall.model import frames
 from holdall.model.framing import FrameBuffer, FrameTooLong
-
-
-@pytest.fixture
-def node() -> Iterator[ScriptedNode]:
-    with ScriptedNode() as node:
-        yield node
 
 
 @given(some.lists(some.binary(max_size=200), max_size=8), some.data())

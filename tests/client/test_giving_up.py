@@ -1,7 +1,6 @@
 """A node that was away or slow must not be left with leases that nobody holds, nor lose those that somebody does."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from client.scripted_node import ScriptedNode, lease_view
@@ -11,12 +10,6 @@ from holdall.client import trouble
 from holdall.model import frames
 
 OTHER = lease_view("5555XX" + "0" * 20, pool="psu", fence=9)
-
-
-@pytest.fixture
-def node() -> Iterator[ScriptedNode]:
-    with ScriptedNode() as node:
-        yield node
 
 
 async def held(node: ScriptedNode, hub: holdall.Hub, view: frames.LeaseView, **more: object) -> holdall.Lease:

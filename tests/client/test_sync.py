@@ -28,12 +28,6 @@ Answer = TypeVar("Answer")
 
 
 @pytest.fixture
-def node() -> Iterator[ScriptedNode]:
-    with ScriptedNode() as node:
-        yield node
-
-
-@pytest.fixture
 def beside() -> Iterator[Callable[[Callable[[], Answer]], "Future[Answer]"]]:
     """Runs something in another thread: the node's part of a conversation."""
     with ThreadPoolExecutor(4) as pool:
