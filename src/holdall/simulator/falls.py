@@ -13,7 +13,7 @@ from holdall.simulator.sites import SETTLED_MS, Site, State
 from holdall.simulator.systems import System
 
 
-class Driver:
+class FallDriver:
     """What a fall asks of the run; times in ms."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Falls:
         system: System,
         sites: dict[str, Site],
         seats: Seats,
-        driver: Driver,
+        driver: FallDriver,
         *,
         meter: Meter,
         chance: random.Random,

@@ -25,8 +25,7 @@ from holdall.machine.host import Arrival, Turn
 from holdall.machine.trace import Kind, Step
 from holdall.protocols.vocabulary import ClaimId
 from holdall.simulator.clients import Action, Driver, Phase, Seat, Seats
-from holdall.simulator.falls import Driver as FallDriver
-from holdall.simulator.falls import Falls
+from holdall.simulator.falls import FallDriver, Falls
 from holdall.simulator.faults import strikes
 from holdall.simulator.figures import WARM_UP, Figures, Meter
 from holdall.simulator.judge import Judge
