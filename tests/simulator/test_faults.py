@@ -73,6 +73,11 @@ def test_long_leases_are_lost_when_their_node_or_their_time_is(faults: str) -> N
     assert report.figures.lost > 0
 
 
+def test_a_row_kept_from_an_earlier_activation_is_no_fault_of_the_chain() -> None:
+    """A journal lacks its last turns: the node keeps the row as it was one activation before its Promote left."""
+    judged(EVERYTHING, 122, nodes=3, units=3, hold=60.0, duration=600)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_seeds(seed: int) -> None:

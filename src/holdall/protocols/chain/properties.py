@@ -31,7 +31,9 @@ def without_ground(managers: Mapping[str, Manager]) -> list[str]:
     """I1: a row that was sent on stands on an active row of the node before, made active that often.
 
     No ground is needed from a node where the claim is buried or has come again (it is over as a whole, or was
-    shrunk to nothing there), nor from one that has lost its queue since the claim learned of its epoch.
+    shrunk to nothing there), nor from one that has lost its queue since the claim learned of its epoch. A node
+    whose journal lacked its last turns may have kept the row of an earlier activation: then, too, its epoch is
+    another, and it gives nothing to anybody before all leases of then have ended or been confirmed.
     """
     wrong: list[str] = []
     for node in sorted(managers):
@@ -46,8 +48,11 @@ def without_ground(managers: Mapping[str, Manager]) -> list[str]:
 
 def _is_ground(before: Manager, row: Row) -> bool:
     ground = before.row_of(row.claim, row.attempt)
+    came_anew = before.epoch != row.need[row.index - 1].epoch
     if ground is None:
-        return before.is_over(row.claim, row.attempt) or before.epoch != row.need[row.index - 1].epoch
+        return before.is_over(row.claim, row.attempt) or came_anew
+    if came_anew and ground.n < row.pn:
+        return True
     return ground.active and ground.n == row.pn
 
 
