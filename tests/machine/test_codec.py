@@ -170,7 +170,7 @@ def test_bytes_with_any_change_are_a_value_or_a_codec_error(data: st.DataObject)
     codec = Codec()
     codec.register("ordered", ordered.OrderedMessage)
     lock = ordered.Lock(CLAIM, 1, 2, 1, "gpu", ALL, Terms(holder="ci@lab-1"))
-    locked = ordered.Locked(CLAIM, 1, 2, (UnitGrant("lab-1", "gpu", "gpu-0", 17),))
+    locked = ordered.Locked(CLAIM, 1, 2, (UnitGrant("lab-1", "gpu", "gpu-0", 17),), 1)
     good = bytearray(codec.encode(data.draw(st.sampled_from([lock, locked]))))
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(good) - 1))

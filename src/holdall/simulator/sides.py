@@ -146,6 +146,11 @@ class OrderedClaims:
         match event:
             case TimerFired(timer) if timer.startswith((RENEW_TIMER, DEADLINE_TIMER)):
                 self._lose(self.renewals.fired(timer, out), out)
+            case Received(sender, AliveOk() as alive) if not self.claimant.confirmed(
+                sender.node, alive.epoch, out
+            ):
+                # The time of what the node has lost must not run on, and which that is will be known after its answers.
+                pass
             case Received(sender, AliveOk() | Compared() as answer):
                 self._lose(self.renewals.heard(sender.node, answer, out), out)
             case _:

@@ -39,10 +39,13 @@ from holdall.protocols.ordered.messages import (
 )
 from holdall.protocols.ordered.plan import (
     ClaimRecord,
+    Less,
     Phase,
     Units,
     begun,
     ended,
+    in_doubt,
+    known_in,
     lessened,
     retried,
     unlocked,
@@ -157,12 +160,16 @@ class Claimant:
         match message:
             case Unlocked(_, attempt, place):
                 self._unlocked(unlocked(record, place, attempt), out)
-            case Locked(_, attempt, place, units):
+            case Locked(_, attempt, place, units, epoch):
                 if attempt == record.attempt and record.phase <= Phase.WAITING and record.got[place] is None:
-                    self._locked(with_units(record, place, units), out)
+                    self._locked(known_in(with_units(record, place, units), place, epoch), out)
+                elif attempt == record.attempt and in_doubt(record, place, epoch):
+                    self._still_locked(known_in(record, place, epoch), place, units, out)
             case Refused(_, attempt, place, epoch, retry_after_ms):
                 if attempt == record.attempt and record.phase <= Phase.WAITING:
                     self._refused(record, record.locks[place].node, epoch, retry_after_ms, out)
+                elif attempt == record.attempt and in_doubt(record, place, epoch):
+                    self._lost(record.parent or record.claim, "restarted", out)
             case Lessened(_, attempt, place, units):
                 if attempt == record.attempt:
                     left = tuple(
@@ -193,6 +200,45 @@ class Claimant:
             out.append(Send(self._agent, Granted(record.claim, record.attempt, record.units)))
         else:
             self._exchanged(record, out)
+
+    def confirmed(self, node: str, epoch: int, out: Effects) -> bool:
+        """Whether the node knows in this epoch all locks that claims here have of it; else it is asked for the rest.
+
+        A node that starts anew with a journal that lacks its end, or without one, has lost some of its locks, and
+        cannot say which. Each lock is asked for as it was the first time: one that is still there is told again, and
+        for one that is not the epoch is the wrong one.
+        """
+        doubtful = False
+        for claim in sorted(self.claims):
+            record = self.claims[claim]
+            for place, lock in enumerate(record.locks):
+                if lock.node == node and in_doubt(record, place, epoch):
+                    doubtful = True
+                    asked = Lock(
+                        claim,
+                        record.attempt,
+                        place,
+                        lock.epoch,
+                        lock.pool,
+                        lock.units,
+                        record.terms,
+                        wait=False,
+                    )
+                    out.append(Send(Address(node, MANAGER), asked))
+        return not doubtful
+
+    def _still_locked(self, record: ClaimRecord, place: int, units: Units, out: Effects) -> None:
+        have = record.got[place] or ()
+        if len(have) < len(units):
+            # The manager has lost its record of a Lessen that it had answered.
+            others = (less for less in record.lessening if less.place != place)
+            record = msgspec.structs.replace(record, lessening=(*others, Less(place, len(have), have)))
+        if record.phase is Phase.INSIDE:
+            self._put(record, out)
+        else:
+            self.claims[record.claim] = record
+        if record.lessening:
+            self._ask(record, out)
 
     def _refused(self, record: ClaimRecord, node: str, epoch: int, after_ms: int, out: Effects) -> None:
         if record.phase is Phase.TRYING:

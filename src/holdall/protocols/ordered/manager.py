@@ -227,9 +227,8 @@ class Manager:
 
     def _tell(self, lock: LockRecord, out: Effects) -> None:
         units = self.book.units(lock.claim, party(lock.attempt, lock.place))
-        out.append(
-            Send(Address(lock.claim.node, CLAIMANT), Locked(lock.claim, lock.attempt, lock.place, units))
-        )
+        locked = Locked(lock.claim, lock.attempt, lock.place, units, self.epoch)
+        out.append(Send(Address(lock.claim.node, CLAIMANT), locked))
 
     def _end(self, key: Key, attempt: int, out: Effects) -> None:
         """Bury the lock up to this attempt, and free what it has."""

@@ -62,12 +62,13 @@ class ExtendLock(msgspec.Struct, frozen=True, tag="extend_lock"):
 
 
 class Locked(msgspec.Struct, frozen=True, tag="locked"):
-    """All units of the lock are set aside."""
+    """All units of the lock are set aside, and are known to the manager in this epoch."""
 
     claim: ClaimId
     attempt: int
     place: int
     units: tuple[UnitGrant, ...]
+    epoch: int
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

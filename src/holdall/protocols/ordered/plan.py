@@ -24,7 +24,7 @@ class Phase(IntEnum):
 
 
 class LockPlan(msgspec.Struct, frozen=True):
-    """One lock to take: where, and how many units; `epoch` of its manager as known."""
+    """One lock to take: where, and how many units; `epoch` of its manager as known, or in which it is locked."""
 
     node: str
     pool: str
@@ -144,6 +144,17 @@ def retried(record: ClaimRecord, *, node: str = "", epoch: int = 0, paused: bool
 def with_units(record: ClaimRecord, place: int, units: Units) -> ClaimRecord:
     """One place has these units now."""
     return msgspec.structs.replace(record, got=(*record.got[:place], units, *record.got[place + 1 :]))
+
+
+def known_in(record: ClaimRecord, place: int, epoch: int) -> ClaimRecord:
+    """The manager of this place has said in this epoch that it is locked."""
+    lock = msgspec.structs.replace(record.locks[place], epoch=epoch)
+    return msgspec.structs.replace(record, locks=(*record.locks[:place], lock, *record.locks[place + 1 :]))
+
+
+def in_doubt(record: ClaimRecord, place: int, epoch: int) -> bool:
+    """Whether the lock was given before its manager's `epoch` began, so that the manager may have lost it."""
+    return record.phase is not Phase.ENDING and bool(record.got[place]) and record.locks[place].epoch < epoch
 
 
 def merged(
