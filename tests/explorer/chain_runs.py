@@ -77,6 +77,16 @@ OTHER_BOUNDS = [
     Run("n1u4", 8044, ahead=1),
     Run("x3", 3616, ahead=1),
     Run("e1", 6640, ahead=1),
+    Run("n1tri4", 4480, ahead=1),
+    Run("x4", 47552, ahead=1),
+    Run("x4", 47372, passes=2),
+    Run("x4", 57132, passes=0),
+    Run("x3opp", 14240, passes=2),
+    Run("e1", 5956, passes=0),
+    Run("e1", 7261, passes=2),
+    Run("e1u", 8149, passes=2),
+    Run("n1u4", 7648, passes=0),
+    Run("x3u2", 11696, passes=2),
 ]
 
 TWO_CLAIMS_OF_ONE_NODE = [
@@ -166,6 +176,12 @@ LOST_OR_TWICE = [
     Run("rot3", 254599, "duplicate=1"),
     Run("xch1", 140551, "duplicate=1"),
     Run("shk", 59240, "duplicate=1"),
+    Run("n1u", 12024, "duplicate=1"),
+    Run("xch2", 18578, "loss=1"),
+    Run("shr4", 23904, "loss=1"),
+    Run("shr2", 28533, "loss=1"),
+    Run("shr3", 140806, "loss=1"),
+    Run("lim4", 146037, "loss=1"),
 ]
 
 CRASHES = [  # of nodes and of claimants' hosts
@@ -183,6 +199,30 @@ CRASHES = [  # of nodes and of claimants' hosts
     Run("shr2", 168424, "crash=1"),
     Run("g2", 130112, "crash=1"),
     Run("xch2", 87238, "crash=1"),
+]
+
+RESTARTS = [  # of nodes, between turns, with what was saved
+    Run("x2@oldest", 37461, "restart=1"),
+    Run("x2@reversed", 37461, "restart=1"),
+    Run("x2low@oldest", 35169, "restart=1"),
+    Run("x2low@reversed", 35169, "restart=1"),
+    Run("or1", 16837, "restart=1"),
+    Run("xch2", 80015, "restart=1"),
+    Run("shr4", 94971, "restart=1"),
+    Run("shr3", 674357, "restart=1"),
+    Run("xch1", 207126, "restart=1"),
+    Run("g2", 117950, "restart=1"),
+    Run("lim4", 571576, "restart=1"),
+    Run("x2low", 181915, "restart=2"),
+    Run("n1abc", 63946, "restart=2"),
+    Run("x2", 328004, "restart=2"),
+    Run("x3low@oldest", 425172, "restart=1"),
+    Run("x3low@reversed", 398308, "restart=1"),
+    Run("res@oldest", 529042, "restart=1"),
+    Run("res@reversed", 468524, "restart=1"),
+    Run("x3low", 336897, "restart=1"),
+    Run("rot3", 805195, "restart=1"),
+    Run("x3u", 660077, "restart=1"),
 ]
 
 REBOOTS = [
@@ -242,6 +282,14 @@ DEPARTURES = [
     Run("x3", 71232, "departure=2"),
     Run("x3u", 93723, "departure=2"),
     Run("n1tri4", 93738, "departure=2"),
+    Run("res@oldest", 60806, "departure=2"),
+    Run("res@reversed", 52526, "departure=2"),
+    Run("x3u@oldest", 68415, "departure=2"),
+    Run("x3u@reversed", 53151, "departure=2"),
+    Run("x3@oldest", 57937, "departure=2"),
+    Run("rot3@oldest", 91227, "departure=2"),
+    Run("x3@reversed", 207212, "departure=2"),
+    Run("rot3@reversed", 86799, "departure=2"),
 ]
 
 VARIANTS = [

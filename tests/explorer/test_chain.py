@@ -82,6 +82,11 @@ def test_ch15_a_crash_after_each_save_and_each_send(run: Run) -> None:
     check(run)
 
 
+@pytest.mark.parametrize("run", runs(chain_runs.RESTARTS))
+def test_restarts_go_on_from_what_was_saved(run: Run) -> None:
+    check(run)
+
+
 @pytest.mark.parametrize("run", runs(chain_runs.REBOOTS))
 def test_ch16_a_reboot_drops_the_queue_and_keeps_who_holds(run: Run) -> None:
     check(run)
