@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from parties.party_node import pool
 
-from holdall.machine.contract import Address, Boot, CancelTimer, Message, Received, Record
+from holdall.leases.renewal import COUNTS_MAX, AliveOk, Compared, Entry, Renewals, Standing
+from holdall.machine.contract import Address, Boot, CancelTimer, Message, Received, Record, Send
 from holdall.machine.host import Arrival, Host, Turn
 from holdall.parties.claimant_side import ClaimantSide
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain.claimant import Claimant
+from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import Acquire, ClaimId, Gone, Granted, Release, Terms, Visit
 
 TTL_MS = 30_000
@@ -186,6 +188,38 @@ def test_a_node_that_lost_its_journal_says_that_it_does_not_know_the_lease() -> 
     gone = [message for _, message in net.told if isinstance(message, Gone)]
     assert gone == [Gone(CLAIM, "restarted")]
     assert sorted(net.freed) == ["n0", "n1"]
+
+
+def test_a_holder_does_not_outlive_the_quarantine_of_a_node_that_never_hears_its_list() -> None:
+    """The node has lost the lease, and answers renewals; that it knows nothing of it is lost each time."""
+    net = Net()
+    net.claim("n0", "n1")
+    net.run_until(25_000)
+    net.crash("n1", kind="lost", epoch=2)
+    net.lost = lambda _sender, to, message: to == "n1" and isinstance(message, Standing)
+    net.run_until(200_000)
+    # the renewal of 20 s was the last one that the node answered while it knew the lease
+    assert [(at, message) for at, message in net.told if isinstance(message, Gone)] == [
+        (20_000 + VALID_MS, Gone(CLAIM, "expired"))
+    ]
+    assert 20_000 + VALID_MS < 25_000 + EXPIRES_MS
+
+
+def test_a_list_that_was_compared_counts_as_the_renewal_that_it_follows() -> None:
+    renewals = Renewals("c", rho_ppm=20_000, margin_ms=500)
+    renewals.knows(Entry(CLAIM, 1, inside=True), ttl_ms=TTL_MS, nodes=["n1"], out=[])
+    first, second = COUNTS_MAX + 1, COUNTS_MAX + 2
+    renewals.fired("renew/n1", [])
+    out: Effects = []
+    assert renewals.heard("n1", AliveOk(second, 1, same=False), out) == []
+    assert out == [
+        Send(Address("n1", "manager"), Standing(second, 0, (Entry(CLAIM, 1, inside=True),), CLAIM, last=True))
+    ]
+    unheard = renewals.copy()
+    assert unheard.fired(f"holder/n1/{TTL_MS}/{first}", []) == [(CLAIM, "expired")]
+    assert renewals.heard("n1", Compared(second, ()), []) == []
+    assert renewals.fired(f"holder/n1/{TTL_MS}/{first}", []) == []
+    assert renewals.fired(f"holder/n1/{TTL_MS}/{second}", []) == [(CLAIM, "expired")]
 
 
 def test_a_node_that_died_and_came_back_with_its_journal_changes_nothing() -> None:

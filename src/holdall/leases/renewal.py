@@ -199,16 +199,18 @@ class Renewals:
             # An answer to an earlier process start of this node, or about claims that are over.
             return []
         if isinstance(message, Compared):
+            self._deadlines.answered(node, self._ttls_at(node), message.count)
             self._confirm(node, message.missing)
             return [
                 (claim, "restarted")
                 for claim in message.missing
                 if claim in self._at[node] and self._claims[claim].entry.inside
             ]
-        self._deadlines.answered(node, self._ttls_at(node), message.count)
         if message.same:
+            self._deadlines.answered(node, self._ttls_at(node), message.count)
             self._confirm(node, ())
         else:
+            # A node that has lost a lease answers, too: what is held lives on only by the comparison of the lists.
             self._send_list(node, message.count, out)
         return []
 
