@@ -60,6 +60,7 @@ FAULT_FREE = [
     Run("etri", 11314),
     Run("e2", 17342),
     Run("e2b", 21543),
+    Run("e2opp", 301939),
 ]
 
 OTHER_BOUNDS = [
@@ -242,6 +243,7 @@ WIPES = [
     Run("kb", 234615, "wipe=1"),
     Run("x2", 281609, "wipe=1"),
     Run("shk", 475743, "wipe=1"),
+    Run("g2", 414183, "wipe=1"),
 ]
 
 EXPIRIES = [
@@ -290,6 +292,7 @@ DEPARTURES = [
     Run("rot3@oldest", 91227, "departure=2"),
     Run("x3@reversed", 207212, "departure=2"),
     Run("rot3@reversed", 86799, "departure=2"),
+    Run("x3opp", 360633, "departure=2"),
 ]
 
 VARIANTS = [
