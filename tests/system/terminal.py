@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -57,6 +58,15 @@ class Shell:
                 self.seen += os.read(self._terminal, 1 << 16).decode(errors="replace")
         before, self.seen = self.seen[: found.end()], self.seen[found.end() :]
         return before
+
+    def foreground(self) -> tuple[str, str]:
+        """Name and state (as in /proc/PID/stat, `T` is stopped) of the process that leads the foreground group."""
+        try:
+            stat = Path(f"/proc/{os.tcgetpgrp(self._terminal)}/stat").read_text()
+        except OSError:
+            return "", ""
+        name, _, rest = stat.partition("(")[2].rpartition(")")
+        return name, rest.split()[0]
 
     def status(self) -> int:
         """Exit status of the last command line."""

@@ -73,6 +73,8 @@ def test_ctrl_z_gives_the_prompt_back_while_the_lease_stays_and_fg_goes_on(node:
         assert free_units(node, "psu") == 0
         shell.enter("fg")
         shell.expect("run --need")
+        # Until the command has the terminal and goes on, what is typed is for the shell.
+        until(lambda: shell.foreground() == ("sh", "S"), "the command goes on in the foreground")
         if answer == "second":
             shell.enter(answer)
     shell.expect("line=second")
