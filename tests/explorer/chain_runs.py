@@ -224,6 +224,7 @@ RESTARTS = [  # of nodes, between turns, with what was saved
     Run("x3low", 336897, "restart=1"),
     Run("rot3", 805195, "restart=1"),
     Run("x3u", 660077, "restart=1"),
+    Run("x3opp", 3444286, "restart=1"),
 ]
 
 REBOOTS = [
@@ -233,6 +234,8 @@ REBOOTS = [
     Run("kb", 149831, "reboot=1"),
     Run("x2", 217551, "reboot=1"),
     Run("shk", 326336, "reboot=1"),
+    Run("x3low", 3408802, "reboot=1"),
+    Run("x2low", 5704954, "reboot=1,restart=1"),
 ]
 
 WIPES = [
