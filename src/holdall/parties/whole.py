@@ -1,0 +1,73 @@
+"""A whole node as one host: which machines it has and how they read of each other, from plain values.
+
+Both drivers of whole nodes, the service and the simulator, build their hosts here, so they run the same node.
+"""
+
+import msgspec
+
+from holdall.machine.contract import Address
+from holdall.machine.host import Host
+from holdall.parties.agent import Agent
+from holdall.parties.claimant_side import ClaimantSide
+from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings, PoolSpec
+from holdall.parties.pool_side import PoolSide
+from holdall.protocols.chain.claimant import Claimant
+from holdall.protocols.chain.settling import Settings
+
+REPEAT_MS = 1000
+"""First pause before a message to another node is repeated, and before a claim that was put off asks again."""
+REPEAT_MOST_MS = 10_000
+
+
+class WholeNode(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a node's machines are told at construction; none of it changes at run time."""
+
+    agent: AgentSettings
+    """Its id, its name, and the terms of its system."""
+    pools: tuple[PoolSpec, ...] = ()
+    epoch: int = 1
+    """The manager's; a host that recovers takes it, and the incarnation, from its boot."""
+    incarnation: int = 1
+    passes: int = 8
+    """How often a waiting claim may be passed at a node,"""
+    passes_per_ahead: int = 1
+    """and how often more for each older one that waits there when it comes."""
+    try_from: int = 1000
+    """A claim over so many nodes or more asks all of them at once first."""
+    repeat_ms: int = REPEAT_MS
+    repeat_most_ms: int = REPEAT_MOST_MS
+    sweep_ms: int | None = None
+    """Ends of claims are remembered for one to two of these spans; longer than any lease can live."""
+    fence_block: int = 1000
+    """Fences that are made durable at once."""
+
+
+def whole_node(node: WholeNode) -> Host:
+    """The machines of one node, neither started nor recovered."""
+    settings = node.agent
+    side = PoolSide(
+        settings.node,
+        node.pools,
+        epoch=node.epoch,
+        settings=Settings(
+            passes=node.passes,
+            passes_per_ahead=node.passes_per_ahead,
+            repeat_ms=node.repeat_ms,
+            repeat_most_ms=node.repeat_most_ms,
+            sweep_ms=node.sweep_ms,
+        ),
+        rho_ppm=settings.rho_ppm,
+        fence_block=node.fence_block,
+    )
+    claimant = Claimant(
+        settings.node,
+        Address(settings.node, AGENT),
+        try_from=node.try_from,
+        repeat_ms=node.repeat_ms,
+        repeat_most_ms=node.repeat_most_ms,
+    )
+    claims = ClaimantSide(
+        claimant, rho_ppm=settings.rho_ppm, margin_ms=settings.margin_ms, incarnation=node.incarnation
+    )
+    agent = Agent(settings, side, incarnation=node.incarnation)
+    return Host(settings.node, {AGENT: agent, CLAIMANT: claims, MANAGER: side})
