@@ -42,6 +42,7 @@ from holdall.parties.messages import (
     SessionOpened,
     UnitTrouble,
 )
+from holdall.parties.neighbours import Neighbours
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.pool_side import PoolSide
@@ -65,10 +66,21 @@ from holdall.protocols.vocabulary import (
 
 
 class Agent:
-    """The machine `agent` of a node. `side` is the node's own pool side, of which it reads only."""
+    """The machine `agent` of a node.
 
-    def __init__(self, settings: AgentSettings, side: PoolSide, *, incarnation: int = 1) -> None:
-        self._build(State(settings, PoolSideView(side)))
+    Of the node's own pool side (`side`) and of what its directory knows (`neighbours`) it reads only. Without
+    neighbours it is a node by itself.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        side: PoolSide,
+        *,
+        incarnation: int = 1,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        self._build(State(settings, PoolSideView(side), neighbours))
         self.state.incarnation = incarnation
 
     def _build(self, state: State) -> None:
@@ -140,13 +152,15 @@ class Agent:
     def copy(self) -> Self:
         """An independent twin, which reads the same pool side until `see` tells it another."""
         twin = object.__new__(type(self))
-        # The view is shared until `see`: the pool side that it reads is another machine.
-        twin._build(deepcopy(self.state, {id(self.state.pools): self.state.pools}))
+        # The views are shared until `see`: what they read is other machines.
+        shared = (self.state.pools, self.state.neighbours)
+        twin._build(deepcopy(self.state, {id(view): view for view in shared}))
         return twin
 
-    def see(self, side: PoolSide) -> None:
-        """Read this pool side from now on (after both were copied)."""
+    def see(self, side: PoolSide, neighbours: Neighbours | None = None) -> None:
+        """Read this pool side (and these neighbours) from now on, after all were copied."""
         self.state.pools = PoolSideView(side)
+        self.state.neighbours = neighbours or self.state.neighbours
 
     # ------------------------------------------------------------ who speaks
 

@@ -95,7 +95,7 @@ class Answers:
         if named:
             text = f"{named} claims begin with {frame.arg}: write more letters of it. See: holdall who; holdall queue"
         else:
-            text = f"no claim or lease {frame.arg} on {self._state.settings.node}. See: holdall who; holdall queue"
+            text = f"no claim or lease {frame.arg} on {self._state.name}. See: holdall who; holdall queue"
         self._state.tell(session.connection, frames.Denied(frame.n, NotHolder.code, text))
 
     # ------------------------------------------------------------ rows
@@ -135,7 +135,7 @@ class Answers:
     def _pool_row(self, counts: PoolCounts, units: tuple[frames.UnitRow, ...]) -> frames.PoolRow:
         return frames.PoolRow(
             pool=counts.spec.name,
-            node=self._state.settings.node,
+            node=self._state.name,
             labels=dict(counts.spec.labels),
             reach=counts.spec.reach,
             total=counts.total,
@@ -162,7 +162,7 @@ class Answers:
         waiting = sum(1 for claim in state.by_printed.values() if claim.record.phase in WAITING_PHASES)
         word = "draining" if state.pools.draining else "serving" if state.pools.granting else "quarantine"
         return frames.NodeRow(
-            node=state.settings.node,
+            node=state.name,
             pid=state.settings.pid,
             version=state.settings.version,
             since_ms=state.started_wall_ms,

@@ -20,9 +20,9 @@ class Care:
         self.drain_node(on=frame.on, text=f"by {session.record.holder}")
         held = sum(1 for claim in self._state.by_printed.values() if claim.record.grants)
         if frame.on:
-            text = f"{self._state.settings.node} gives no units any more; {held} leases go on to their ends."
+            text = f"{self._state.name} gives no units any more; {held} leases go on to their ends."
         else:
-            text = f"{self._state.settings.node} gives units again."
+            text = f"{self._state.name} gives units again."
         self._state.tell(session.connection, frames.Drained(frame.n, text))
 
     def drain_node(self, *, on: bool, text: str) -> None:

@@ -102,7 +102,7 @@ class Claims:
         return None
 
     def _place(self, session: Session, frame: frames.Claim) -> Placement | Refusal:
-        node = self._state.settings.node
+        node = self._state.name
         names = {name for need in frame.needs for option in need.options for name in option.pools}
         facts = self._state.pools.facts(names)
         placed = place(frame.needs, facts, node, allow_future=frame.allow_future)
@@ -245,7 +245,7 @@ class Claims:
         claim = self._state.claims.get(message.claim)
         if claim is not None and claim.record.phase == "waiting":
             after = show_duration(message.retry_after_ms)
-            claim.retry_text = f"{message.node} has come up again; the claim goes on with its age in {after}"
+            claim.retry_text = f"{self._state.name_of(message.node)} has come up again; the claim goes on with its age in {after}"
 
     def gone(self, message: Gone) -> None:
         """The pools have ended the lease by themselves."""

@@ -66,7 +66,7 @@ class Exchanging:
     def _start(self, claim: Claim, session: Session, frame: frames.Exchange) -> Refusal | None:
         """Ask the pools; returns the refusal when that is not possible."""
         record = claim.record
-        node = self._state.settings.node
+        node = self._state.name
         drop: set[UnitGrant] | str = units_named(record, frame.drop) if frame.drop else set()
         if isinstance(drop, str):
             return Refusal(BadSpec.code, drop)
@@ -99,7 +99,7 @@ class Exchanging:
         self._state.claims[companion] = claim
         self._state.change(claim, companions=(*record.companions, companion))
         self._state.exchanging[record.printed] = (session.connection, frame.n, frame.add, shares)
-        add = (Visit(node, (vectors[0],), self._state.pools.epoch),)
+        add = (Visit(self._state.settings.node, (vectors[0],), self._state.pools.epoch),)
         going = tuple(sorted(drop))
         self._state.to_claimant(Exchange(record.claim, companion, add, per_node(going), going))
         return None

@@ -159,7 +159,7 @@ class Explaining:
             # A claim of another node, or one that ends in this turn.
             return Blocker(
                 claim="",
-                holder=f"a claim of {obstacle.claim.node}",
+                holder=f"a claim of {self._state.name_of(obstacle.claim.node)}",
                 reason="",
                 pool=obstacle.pool,
                 units=obstacle.units,
@@ -226,7 +226,7 @@ class Explaining:
             pid=record.pid,
             reason=record.reason,
             state="ended" if ended else self._state_word(record),
-            units=record.units(),
+            units=record.units(self._state.name_of),
             needs=tuple(show_need(need) for need in record.needs),
             since_ms=granted or record.asked_wall_ms,
             waited_ms=max(0, (granted or self._state.wall_ms) - record.asked_wall_ms),

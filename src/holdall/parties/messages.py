@@ -149,6 +149,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     """What an agent is told at construction: the node's settings that it needs, none of them changes at run time."""
 
     node: str
+    """The node's id, in every message."""
     uid: int
     """The user that the node runs as: may kick, drain and clear; so may uid 0."""
     ttl_ms: int = 30_000
@@ -169,3 +170,5 @@ class AgentSettings(msgspec.Struct, frozen=True):
     pid: int = 0
     config: str = ""
     state_folder: str = ""
+    name: str = ""
+    """What people call the node; empty: its id."""

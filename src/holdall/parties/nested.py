@@ -50,7 +50,7 @@ class Nested:
     ) -> tuple[tuple[UnitGrant, ...], tuple[int, ...]] | None:
         """The lease's units that serve these needs, each unit one need; None: it does not cover them."""
         facts = self._facts_of(held)
-        placed = place(needs, facts, self._state.settings.node)
+        placed = place(needs, facts, self._state.name)
         if isinstance(placed, Unplaceable):
             return None
         shares = placed.shares[0]
@@ -80,7 +80,7 @@ class Nested:
 
     def _touched(self, held: Claim, frame: frames.Claim) -> list[UnitGrant]:
         """Units of the lease that the claim asks for once more."""
-        node = self._state.settings.node
+        node = self._state.name
         facts = self._facts_of(held)
         pools = {
             one.pool
@@ -109,7 +109,11 @@ class Nested:
             state=shown.state,
             units=tuple(
                 frames.HeldUnit(
-                    pool=self._name(grant), name=grant.unit, node=grant.node, fence=grant.fence, need=need
+                    pool=self._name(grant),
+                    name=grant.unit,
+                    node=self._state.name_of(grant.node),
+                    fence=grant.fence,
+                    need=need,
                 )
                 for grant, need in zip(units, serves, strict=True)
             ),

@@ -1,5 +1,6 @@
 """What an agent keeps over a crash: sessions that have claims, claims, the node's history."""
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -89,11 +90,15 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     revoked: str = ""
     """Why it was kicked."""
 
-    def units(self) -> tuple[HeldUnit, ...]:
-        """What it holds, for people and programs."""
+    def units(self, name_of: Callable[[str], str]) -> tuple[HeldUnit, ...]:
+        """What it holds, for people and programs; `name_of`: what people call a node."""
         return tuple(
             HeldUnit(
-                pool=pool_name(grant.pool), name=grant.unit, node=grant.node, fence=grant.fence, need=need
+                pool=pool_name(grant.pool),
+                name=grant.unit,
+                node=name_of(grant.node),
+                fence=grant.fence,
+                need=need,
             )
             for grant, need in zip(self.grants, self.serves, strict=True)
         )

@@ -96,7 +96,7 @@ class Refusals:
         )
 
     def _need(self, need: Need, facts: Sequence[PoolFacts], *, exists: bool) -> NeedWhy:
-        node = self._state.settings.node
+        node = self._state.name
         options = [(option.count, self._counts(matching(option, facts, node))) for option in need.options]
         pools = {one.spec.pool: one for _, counts in options for one in counts}.values()
         return NeedWhy(

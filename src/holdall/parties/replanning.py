@@ -45,7 +45,7 @@ class Replanning:
             facts = () if record.phase not in {"waiting", "parked"} else state.pools.facts(names_of(record))
             if {one.pool for one in facts}.issuperset(pools_of(record)) or not facts:
                 continue
-            placed = place(record.needs, facts, state.settings.node, allow_future=record.allow_future)
+            placed = place(record.needs, facts, state.name, allow_future=record.allow_future)
             line = state.pools.line(record.claim, 0)
             if not isinstance(placed, Placement):
                 continue
@@ -57,7 +57,7 @@ class Replanning:
     def _replan(self, claim: Claim, stamp: Stamp) -> None:
         record = claim.record
         facts = self._state.pools.facts(names_of(record))
-        placed = place(record.needs, facts, self._state.settings.node, allow_future=record.allow_future)
+        placed = place(record.needs, facts, self._state.name, allow_future=record.allow_future)
         free_of = self._state.pools.free_of
         if (
             isinstance(placed, Placement)

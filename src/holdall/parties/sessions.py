@@ -64,7 +64,7 @@ class Sessions:
             secret_hash=secret_hash(asked.lot),
             uid=asked.uid,
             user=asked.user,
-            holder=hello.agent or f"{asked.user}@{state.settings.node}",
+            holder=hello.agent or f"{asked.user}@{state.name}",
             pid=peer.pid or hello.pid,
             started=peer.started,
         )
@@ -175,7 +175,7 @@ class Sessions:
             connection,
             frames.Welcome(
                 v=frames.VERSION,
-                node=settings.node,
+                node=self._state.name,
                 session=session.record.session,
                 secret=secret,
                 resumed=resumed,

@@ -12,6 +12,7 @@ from holdall.model.frames import FromNode, Happened, LogRow, Need
 from holdall.model.names import matches_id, pool_name
 from holdall.model.why import Why
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
+from holdall.parties.neighbours import Neighbours, NoNeighbours
 from holdall.parties.planning import vector_of
 from holdall.parties.records import (
     CLAIM_PREFIX,
@@ -99,9 +100,12 @@ class Claim:
 class State:
     """Everything an agent knows, and the effects of the turn so far."""
 
-    def __init__(self, settings: AgentSettings, pools: PoolView) -> None:
+    def __init__(
+        self, settings: AgentSettings, pools: PoolView, neighbours: Neighbours | None = None
+    ) -> None:
         self.settings = settings
         self.pools = pools
+        self.neighbours = neighbours or NoNeighbours(settings.node, settings.name or settings.node)
         self.out: Effects = []
         self.wall_ms = 0
         self.boot_ms = 0
@@ -142,6 +146,15 @@ class State:
         self.recovered_text = ""
         """What a restart found, for the history; written with the first reading of the clock."""
         self._last_claim = 0
+
+    @property
+    def name(self) -> str:
+        """What people call this node."""
+        return self.settings.name or self.settings.node
+
+    def name_of(self, node: str) -> str:
+        """What people call a node."""
+        return self.name if node == self.settings.node else self.neighbours.name_of(node)
 
     # ------------------------------------------------------------ effects
 
