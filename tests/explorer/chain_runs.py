@@ -122,6 +122,7 @@ KEPT_STAMPS = [
     Run("res@oldest", 3306),
     Run("res@oldest", 3192, passes=0),
     Run("res@reversed", 3157),
+    Run("kg3@oldest", 371631),
 ]
 
 VERBS = [
@@ -235,6 +236,7 @@ REBOOTS = [
     Run("x2", 217551, "reboot=1"),
     Run("shk", 326336, "reboot=1"),
     Run("x3low", 3408802, "reboot=1"),
+    Run("x3u", 5361741, "reboot=1"),
     Run("x2low", 5704954, "reboot=1,restart=1"),
 ]
 
@@ -247,6 +249,7 @@ WIPES = [
     Run("x2", 281609, "wipe=1"),
     Run("shk", 475743, "wipe=1"),
     Run("g2", 414183, "wipe=1"),
+    Run("res", 9277053, "wipe=1"),
 ]
 
 EXPIRIES = [
