@@ -1,7 +1,8 @@
 """Which faults strike a run, and when: everything drawn from the seed before the run begins."""
 
 import random
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -11,8 +12,34 @@ KINDS: tuple[FaultKind, ...] = ("crash", "restart", "reboot", "unsynced", "wipe"
 """Faults of a whole host, in the order in which they are drawn."""
 
 
-class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of blows to hosts during a run, and shares of messages and holders that are struck."""
+class Blows(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of blows during a run, by kind, and shares of messages and holders that are struck."""
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """Fields that are numbers, in the order in which they are drawn."""
+    shares: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.shares:
+            if not 0 <= getattr(self, name) <= 0.5:
+                raise ValueError(f"fault {name} is a share of 0 to 0.5, e.g. {name}=0.02")
+        for name in self.kinds:
+            if not 0 <= getattr(self, name) <= 100_000:
+                raise ValueError(f"fault {name} is a number of blows, e.g. {name}=3")
+
+    def any(self) -> bool:
+        """Whether this run has faults at all."""
+        return self != type(self)()
+
+
+AnyBlows = TypeVar("AnyBlows", bound=Blows)
+
+
+class Faults(Blows, frozen=True, kw_only=True):
+    """What strikes hosts of managers and of claimants."""
+
+    kinds: ClassVar[tuple[str, ...]] = KINDS
+    shares: ClassVar[tuple[str, ...]] = ("loss", "duplicate", "departure")
 
     crash: int = 0
     """A host dies within a turn, after its save and before some of its sends, and comes up with its records."""
@@ -33,40 +60,33 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     departure: float = 0.0
     """Share of grants whose holder's host falls silent for ever, so that the lease runs out."""
 
-    def __post_init__(self) -> None:
-        for name in ("loss", "duplicate", "departure"):
-            if not 0 <= getattr(self, name) <= 0.5:
-                raise ValueError(f"fault {name} is a share of 0 to 0.5, e.g. {name}=0.02")
-        for name in KINDS:
-            if not 0 <= getattr(self, name) <= 100_000:
-                raise ValueError(f"fault {name} is a number of blows, e.g. {name}=3")
-
-    def any(self) -> bool:
-        """Whether this run has faults at all."""
-        return self != Faults()
-
 
 class Strike(msgspec.Struct, frozen=True):
     """One blow: when, of which kind, who, and for how long. Times in mean message delays."""
 
     at: float
-    kind: FaultKind
+    kind: str
     victim: float
     """0 to 1, a place in the list of hosts that this kind can strike."""
     down: float
 
 
-def strikes(faults: Faults, *, seed: int, duration: float) -> list[Strike]:
-    """All blows of a run, by time (in mean message delays); none after nine tenths of the duration."""
+def strikes(
+    faults: Blows, *, seed: int, duration: float, last: float = 0.9, down: float = 10.0
+) -> list[Strike]:
+    """All blows of a run, by time (in mean message delays); none after `last` of the duration.
+
+    `down` is the mean of how long a blow lasts, beyond 1.
+    """
     rng = random.Random(f"holdall faults {seed}")
     drawn = [
         Strike(
-            at=rng.uniform(0.05, 0.9) * duration,
+            at=rng.uniform(0.05, last) * duration,
             kind=kind,
             victim=rng.random(),
-            down=1.0 + rng.expovariate(1 / 10),
+            down=1.0 + rng.expovariate(1 / down),
         )
-        for kind in KINDS
+        for kind in faults.kinds
         for _ in range(getattr(faults, kind))
     ]
     return sorted(drawn, key=lambda strike: strike.at)
@@ -74,8 +94,13 @@ def strikes(faults: Faults, *, seed: int, duration: float) -> list[Strike]:
 
 def parse(text: str) -> Faults:
     """`restart=3,loss=0.01` as typed on the command line. Raises ValueError with the known names."""
+    return parse_as(Faults, text)
+
+
+def parse_as(wanted: type[AnyBlows], text: str) -> AnyBlows:
+    """The same for any set of faults."""
     values: dict[str, float] = {}
-    known = Faults.__struct_fields__
+    known: Sequence[str] = wanted.__struct_fields__
     for part in filter(None, text.split(",")):
         name, sign, number = part.partition("=")
         name = name.strip()
@@ -87,6 +112,6 @@ def parse(text: str) -> Faults:
             values[name] = float(number)
         except ValueError:
             raise ValueError(f"fault {name}: {number!r} is no number") from None
-        if name in KINDS and values[name] != int(values[name]):
+        if name in wanted.kinds and values[name] != int(values[name]):
             raise ValueError(f"fault {name} is a whole number of blows, e.g. {name}=3")
-    return Faults(**{name: int(value) if name in KINDS else value for name, value in values.items()})  # type: ignore[arg-type]
+    return wanted(**{name: int(value) if name in wanted.kinds else value for name, value in values.items()})
