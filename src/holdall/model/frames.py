@@ -9,6 +9,12 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdall.model.listings import KnownNode as KnownNode  # noqa: PLC0414 - part of this conversation
+from holdall.model.listings import LogRow as LogRow  # noqa: PLC0414 - part of this conversation
+from holdall.model.listings import NodeRow as NodeRow  # noqa: PLC0414 - part of this conversation
+from holdall.model.listings import NotAsked as NotAsked  # noqa: PLC0414 - part of this conversation
+from holdall.model.listings import PoolRow as PoolRow  # noqa: PLC0414 - part of this conversation
+from holdall.model.listings import UnitRow as UnitRow  # noqa: PLC0414 - part of this conversation
 from holdall.model.why import Why
 
 VERSION = 1
@@ -154,19 +160,30 @@ class Exchange(msgspec.Struct, frozen=True, tag="exchange"):
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
-    """A question about the system. Answer: Listing or Denied."""
+    """A question about the system: the node that is asked asks all others. Answer: Listing or Denied.
+
+    `node` and `usage` are always about the node that is asked.
+    """
 
     n: Number
     what: Literal["pools", "who", "queue", "why", "log", "show", "node", "usage"]
     arg: Text = ""
     since_ms: Milliseconds | None = None
     """For `log`: how far back."""
+    local: bool = False
+    """Only what the node that is asked knows by itself."""
+    node: Text = ""
+    """Only this node, by its name; empty: all."""
 
 
 class Watch(msgspec.Struct, frozen=True, tag="watch"):
-    """Tell log entries as they happen. Answers: Happened, without end."""
+    """Tell log entries of all nodes as they happen. Answers: Happened, without end."""
 
     n: Number
+    local: bool = False
+    """Only those of the node that is asked."""
+    node: Text = ""
+    """Only those of this node, by its name; empty: all."""
 
 
 class Kick(msgspec.Struct, frozen=True, tag="kick"):
@@ -267,6 +284,10 @@ class LeaseView(msgspec.Struct, frozen=True):
     detached: bool = False
     ended: str = ""
     """Why it ended, when it has."""
+    node: str = ""
+    """The node that keeps the lease alive for its holder: where it is released, extended and kicked."""
+    silent: tuple[str, ...] = ()
+    """Nodes with a part in it that are not heard any more."""
 
 
 class Granted(msgspec.Struct, frozen=True, tag="granted"):
@@ -329,71 +350,6 @@ class Released(msgspec.Struct, frozen=True, tag="released"):
     free_by_ms: int = 0
 
 
-class UnitRow(msgspec.Struct, frozen=True):
-    """One unit as `holdall pools` shows it."""
-
-    unit: str
-    state: str
-    """free, held, preparing, cleaning, cooldown, moving, quarantined or draining.
-
-    `moving`: its pool has other labels now, and who got it under the old ones is not done with it.
-    """
-    fence: int
-    lease: str = ""
-    holder: str = ""
-    note: str = ""
-
-
-class PoolRow(msgspec.Struct, frozen=True):
-    """One pool with its units."""
-
-    pool: str
-    node: str
-    labels: dict[str, str]
-    reach: str
-    total: int
-    free: int
-    held: int
-    unusable: int
-    waiting: int
-    units: tuple[UnitRow, ...]
-
-
-class NodeRow(msgspec.Struct, frozen=True):
-    """The node itself."""
-
-    node: str
-    pid: int
-    version: str
-    since_ms: int
-    state: str
-    """serving, quarantine or draining"""
-    quarantine_ms: int
-    pools: int
-    units: int
-    leases: int
-    waiting: int
-    config: str = ""
-    state_folder: str = ""
-
-
-class LogRow(msgspec.Struct, frozen=True):
-    """One line of the node's history.
-
-    `kind`: granted, released, expired, lost, kicked, cancelled, refused, timed-out, quarantined, cleared,
-    restarted, drained, reloaded.
-    """
-
-    seq: int
-    at_ms: int
-    kind: str
-    lease: str
-    holder: str
-    units: tuple[str, ...]
-    """`pool/unit` with fence: `psu/psu-1#61`."""
-    text: str
-
-
 class Listing(msgspec.Struct, frozen=True, tag="listing"):
     """Answer to Ask: the field of what was asked is filled."""
 
@@ -405,6 +361,11 @@ class Listing(msgspec.Struct, frozen=True, tag="listing"):
     """for `queue` and `why`"""
     log: tuple[LogRow, ...] = ()
     nodes: tuple[NodeRow, ...] = ()
+    """for `node`: the one that was asked"""
+    known: tuple[KnownNode, ...] = ()
+    """for `node`: the others that it knows"""
+    not_asked: tuple[NotAsked, ...] = ()
+    """Nodes that have no part in this answer, by name; in its last frame."""
     more: bool = False
     """True: another Listing with the same `n` follows (frames are bounded)."""
 

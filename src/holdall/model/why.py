@@ -18,6 +18,27 @@ class Blocker(msgspec.Struct, frozen=True):
     until_ms: int | None = None
     """Wall time in Unix ms of its end as known now; None: no end known."""
     renewing: bool = True
+    node: str = ""
+    """Where these units are, or where it is in line; empty: where the claim was made."""
+
+
+class NodeLine(msgspec.Struct, frozen=True):
+    """The claim's place at one node, for a claim that is in line elsewhere, too."""
+
+    node: str
+    placement: int
+    """Which of its placements this belongs to, from 1; the first that is granted wins."""
+    state: str
+    """`waits`, `your limit`, `has its units`, `comes later` (numbers as if it came now) or `not asked`."""
+    position: int = 0
+    waiting: int = 0
+    ahead: int = 0
+    overtaken: int = 0
+    passes_left: int = 0
+    passes_bound: int = 0
+    pools: tuple[str, ...] = ()
+    """Names of the pools that it wants there."""
+    note: str = ""
 
 
 class NeedWhy(msgspec.Struct, frozen=True):
@@ -35,7 +56,11 @@ class NeedWhy(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True):
-    """The whole answer. Bounds: at most `passes_left` younger claims can still get ahead at this node."""
+    """The whole answer. Bounds: at most `passes_left` younger claims can still get ahead.
+
+    Without `lines` all numbers are of one node. Else they are of the placement that can be passed least, its
+    nodes' passes added up, and its place is the one at the node where it stands in line now.
+    """
 
     claim: str
     """Printed id; of the lease for an exchange; empty when the request was refused before it became a claim."""
@@ -59,3 +84,7 @@ class Why(msgspec.Struct, frozen=True):
     note: str = ""
     """E.g. quarantine after a restart and its end."""
     reason: str = ""
+    node: str = ""
+    """The node where it was made: where it is cancelled."""
+    lines: tuple[NodeLine, ...] = ()
+    """Its places at all nodes, when it has some at another node than that."""
