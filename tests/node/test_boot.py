@@ -15,6 +15,7 @@ from holdall.node.store import BootRecord
 
 WALL = 1_800_000_000_000
 HOUR = 3_600_000
+ID = "uabc"
 
 
 def lab(durability: str = "process") -> Settings:
@@ -26,13 +27,14 @@ def lab(durability: str = "process") -> Settings:
 
 def first(**changes: bool) -> Start:
     given = {"is_new": False, "none_alive": False, "others_served": False} | changes
-    return decide(lab(), None, boot_id="A", boottime_ms=HOUR, wall_ms=WALL, **given)
+    return decide(lab(), None, node=ID, boot_id="A", boottime_ms=HOUR, wall_ms=WALL, **given)
 
 
 def again(earlier: BootRecord, boot_id: str, *, durability: str = "process", is_new: bool = False) -> Start:
     return decide(
         lab(durability),
         earlier,
+        node=ID,
         boot_id=boot_id,
         is_new=is_new,
         none_alive=False,
@@ -94,7 +96,7 @@ def test_a_node_killed_in_its_quarantine_waits_for_the_rest_of_it() -> None:
 def test_another_kernel_boot_is_judged_by_the_level_at_which_the_journal_was_written(
     level: str, quarantine_ms: int
 ) -> None:
-    earlier = BootRecord("lab-1", "A", incarnation=5, epoch=3, durability=level, fence_base=7)
+    earlier = BootRecord("lab-1", "A", incarnation=5, epoch=3, durability=level, fence_base=7, id=ID)
     other = "power" if level == "process" else "process"
     start = again(earlier, "B", durability=other)
     assert (start.kind, start.boot.quarantine_ms) == ("reboot", quarantine_ms)
@@ -106,6 +108,13 @@ def test_a_state_folder_of_another_node_is_refused() -> None:
     earlier = BootRecord("lab-2", "A", incarnation=5, epoch=3, durability="process")
     with pytest.raises(BadConfig, match='belongs to node "lab-2"'):
         again(earlier, "A")
+
+
+def test_a_journal_that_another_key_wrote_is_refused_and_a_new_one_is_not() -> None:
+    earlier = BootRecord("lab-1", "A", incarnation=5, epoch=3, durability="process", id="uother")
+    with pytest.raises(BadConfig, match=r"uother.*Put the key node\.key of that node back"):
+        again(earlier, "A")
+    assert again(first().record, "A").record.id == ID
 
 
 def test_the_mark_of_init_is_used_up_once(tmp_path: Path) -> None:

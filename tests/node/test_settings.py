@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdall.model.errors import BadConfig
+from holdall.node.configured import BusSettings
 from holdall.node.settings import load_settings, parse_settings, read_settings
 
 WHOLE = """
@@ -69,6 +70,22 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
     assert settings.pools == ()
 
 
+def test_a_node_without_bus_has_none_and_the_files_of_one_lie_beside_the_configuration(
+    tmp_path: Path,
+) -> None:
+    def bus(text: str) -> BusSettings | None:
+        return parse_settings(text, path=tmp_path / "lab.toml").bus
+
+    assert bus("") is None
+    assert bus("[bus]") == BusSettings()
+    assert bus('[bus]\nlisten = "[::1]:4222"\nserver = "bin/nats-server"') == BusSettings(
+        listen=("::1", 4222), server=tmp_path / "bin" / "nats-server"
+    )
+    assert bus('[bus]\nservers = ["nats://a:4222", "tls://b:4223"]\ncreds = "/etc/x.creds"') == BusSettings(
+        servers=("nats://a:4222", "tls://b:4223"), creds=Path("/etc/x.creds")
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -78,7 +95,21 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         ("\n[[grant]]\nwho = 'x'", ':2: "grant" is not available in this version'),
         ("[[rule]]\n", '"rule" is not available in this version'),
         ("[[capacity]]\nname = 'net'", '"capacity" is not available in this version'),
-        ("[bus]\nlisten = '0.0.0.0:1'", '"bus" is not available in this version'),
+        ("[bus]\nlisen = 'x'", ':2: [bus] unknown key "lisen". Did you mean "listen"?'),
+        ("[bus]\nlisten = '4222'", "must be ADDRESS:PORT"),
+        ("[bus]\nlisten = 'lab-1:4222'", "is no IP address"),
+        ("[bus]\nlisten = '0.0.0.0:65534'", "the two ports after it are used, too; take 1 to 65533"),
+        ("[bus]\nlisten = '0.0.0.0:0'", "take 1 to 65533"),
+        ("[bus]\nservers = []", "servers is empty"),
+        ("[bus]\nservers = 'nats://a:1'", "must be a list of texts"),
+        ("[bus]\nservers = ['a:4222']\ncreds = 'x'", "must be nats://HOST:PORT"),
+        ("[bus]\nservers = ['nats://a:99999']\ncreds = 'x'", "must be nats://HOST:PORT"),
+        ("[bus]\nservers = ['nats://a:4222']", "See: holdall nats-config"),
+        ("[bus]\nservers = ['nats://a:4222']\ncreds = ''", "creds is empty"),
+        ("[bus]\ncreds = 'x'", "give its servers, too"),
+        ("[bus]\nlisten = '0.0.0.0:1'\nservers = ['nats://a:4222']\ncreds = 'x'", "exclude each other"),
+        ("[bus]\nserver = 'x'\nservers = ['nats://a:4222']\ncreds = 'x'", "leave it out beside servers"),
+        ("bus = 3", "bus must be a table"),
         ("[http]\n", '"http" is not available in this version'),
         ("[defaults]\nprotocol = 'lanes'", 'protocol = "lanes" is not available in this version'),
         ("[defaults]\nprotocol = 'chian'", 'Did you mean "chain"?'),

@@ -26,6 +26,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "structlog": ("node/", "cli/"),
     "matplotlib": ("lab/",),
     "sqlite3": ("node/store.py",),
+    "nkeys": ("bus/",),
 }
 """Where a third-party name (and SQLite) may be imported: the start of the file's path below src/holdall."""
 

@@ -26,7 +26,7 @@ def serve(
     ] = None,
 ) -> int:
     """Run a node in the foreground: pools, queue and leases of this host."""
-    from holdall.node.service import serve as serve_node
+    from holdall.node.foreground import serve as serve_node
 
     return serve_node(config, new=new, trace=trace)
 

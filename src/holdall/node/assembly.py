@@ -1,57 +1,43 @@
-"""Which machines make up a node: agent, claimant and pool's side on one host."""
+"""Which machines make up a node: `parties.whole` with what the configuration and this start say."""
 
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from holdall.machine.contract import Address, Boot, Record
+from holdall.machine.contract import Boot, Record
 from holdall.machine.host import Host, Turn
 from holdall.node.configured import RHO_PPM, Settings
 from holdall.node.recorder import records_of, settings_of
 from holdall.node.release import version
-from holdall.parties.agent import Agent
-from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings
-from holdall.parties.pool_side import PoolSide
-from holdall.protocols.chain.claimant import Claimant
-
-REPEAT_MS = 1000
-"""First pause before a message to another node is repeated, and before a claim that was put off asks again."""
-REPEAT_MOST_MS = 10_000
+from holdall.parties.messages import AgentSettings
+from holdall.parties.whole import WholeNode, whole_node
 
 
-def build_host(settings: Settings, *, epoch: int, incarnation: int, pid: int = 0, uid: int = -1) -> Host:
+def build_host(
+    settings: Settings, *, epoch: int, incarnation: int, node: str = "", pid: int = 0, uid: int = -1
+) -> Host:
     """The machines of one node, neither started nor recovered.
 
-    `pid` and `uid` are those of the process that serves; this one's when they are left out.
+    `node`: its id; its name when left out. `pid` and `uid` are those of the process that serves; this one's when
+    they are left out.
     """
-    defaults = settings.defaults
-    manager = PoolSide(
-        settings.name,
-        settings.pool_specs(),
-        epoch=epoch,
-        passes=defaults.passes,
-        passes_per_ahead=defaults.passes_per_ahead,
-        sweep_ms=defaults.quarantine_ms,
-        rho_ppm=RHO_PPM,
+    return whole_node(
+        _whole(
+            settings,
+            node=node or settings.name,
+            epoch=epoch,
+            incarnation=incarnation,
+            pid=pid or os.getpid(),
+            uid=os.geteuid() if uid < 0 else uid,
+        )
     )
-    claimant = Claimant(
-        settings.name,
-        Address(settings.name, AGENT),
-        repeat_ms=REPEAT_MS,
-        repeat_most_ms=REPEAT_MOST_MS,
-    )
-    agent = Agent(
-        _agent_settings(settings, pid or os.getpid(), os.geteuid() if uid < 0 else uid),
-        manager,
-        incarnation=incarnation,
-    )
-    return Host(settings.name, {AGENT: agent, CLAIMANT: claimant, MANAGER: manager})
 
 
-def _agent_settings(settings: Settings, pid: int, uid: int) -> AgentSettings:
+def _whole(settings: Settings, *, node: str, epoch: int, incarnation: int, pid: int, uid: int) -> WholeNode:
     defaults = settings.defaults
-    return AgentSettings(
-        node=settings.name,
+    agent = AgentSettings(
+        node=node,
+        name=settings.name,
         uid=uid,
         ttl_ms=defaults.ttl_ms,
         ttl_max_ms=defaults.ttl_max_ms,
@@ -62,6 +48,15 @@ def _agent_settings(settings: Settings, pid: int, uid: int) -> AgentSettings:
         pid=pid,
         config=settings.source,
         state_folder=str(settings.state),
+    )
+    return WholeNode(
+        agent=agent,
+        pools=settings.pool_specs(),
+        epoch=epoch,
+        incarnation=incarnation,
+        passes=defaults.passes,
+        passes_per_ahead=defaults.passes_per_ahead,
+        sweep_ms=defaults.quarantine_ms,
     )
 
 
@@ -78,6 +73,7 @@ def host_of_world(world: Mapping[str, Any]) -> Host:
     """The host of a node's trace, from its header. Raises CodecError or msgspec.ValidationError."""
     built = build_host(
         settings_of(world),
+        node=world["node"],
         epoch=world["epoch"],
         incarnation=world["incarnation"],
         pid=world["pid"],

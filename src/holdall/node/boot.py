@@ -61,6 +61,7 @@ def decide(
     settings: Settings,
     earlier: BootRecord | None,
     *,
+    node: str,
     boot_id: str,
     is_new: bool,
     none_alive: bool,
@@ -68,16 +69,17 @@ def decide(
     wall_ms: int,
     others_served: bool = False,
 ) -> Start:
-    """Which start this is.
+    """Which start this is. `node`: the id that the key in the state folder gives.
 
     `is_new`: the operator says that this node is new. `none_alive`: no earlier node of this name has run since
     process 1 began, which is longer ago than a lease can live. `others_served`: another node of this host gave
-    units of our pools in this kernel boot. Raises BadConfig for a folder of another node.
+    units of our pools in this kernel boot. Raises BadConfig for a folder of another node, or with another's key.
     """
     name = settings.node.name
     if earlier is None:
         return _without_journal(
             settings,
+            node,
             boot_id,
             is_new=is_new,
             none_alive=none_alive,
@@ -89,6 +91,12 @@ def decide(
         raise BadConfig(
             f'the state folder {settings.node.state} belongs to node "{earlier.node}", not "{name}". '
             f'Set [node].name = "{earlier.node}", or another [node].state.'
+        )
+    if earlier.id != node:
+        raise BadConfig(
+            f"the key in {settings.node.state} is not the one with which its journal was written (node {earlier.id}, "
+            f"now {node}). Put the key {paths.KEY_NAME} of that node back; where it is lost, move "
+            f"{paths.JOURNAL_NAME} away: the next start then waits until its leases have run out."
         )
     same = earlier.boot_id == boot_id
     if same:
@@ -107,6 +115,7 @@ def decide(
         durability=settings.defaults.durability,
         quarantine_end_ms=boottime_ms + left if left else 0,
         fence_base=earlier.fence_base,
+        id=node,
     )
     kind: Kind = "same" if same else "reboot"
     return Start(kind, record, _boot(kind, record, left))
@@ -114,6 +123,7 @@ def decide(
 
 def _without_journal(
     settings: Settings,
+    node: str,
     boot_id: str,
     *,
     is_new: bool,
@@ -135,6 +145,7 @@ def _without_journal(
         durability=settings.defaults.durability,
         quarantine_end_ms=boottime_ms + left if left else 0,
         fence_base=base,
+        id=node,
     )
     return Start("first" if first else "lost", record, _boot("lost" if base else "same", record, left))
 

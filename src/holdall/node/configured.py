@@ -28,6 +28,20 @@ class NodeSettings(msgspec.Struct, frozen=True):
     """The host's system node: its socket lies in the run folder, open to all users."""
 
 
+class BusSettings(msgspec.Struct, frozen=True):
+    """`[bus]`: how the node reaches the others of its system.
+
+    `listen` (host, port): others can join here; it, port + 1 (among servers) and port + 2 (joining) are used.
+    `servers` with `creds`: a NATS cluster that somebody else runs, in place of servers of its own.
+    """
+
+    listen: tuple[str, int] | None = None
+    servers: tuple[str, ...] = ()
+    creds: Path | None = None
+    server: Path | None = None
+    """The program `nats-server`; None: the one in PATH, else the one that was installed with holdall."""
+
+
 class Defaults(msgspec.Struct, frozen=True):
     """`[defaults]`; durations in milliseconds. `wait_ms` None: without limit."""
 
@@ -86,6 +100,8 @@ class Settings(msgspec.Struct, frozen=True):
     pools: tuple[PoolSettings, ...]
     path: Path | None = None
     """The file; None: no file, only defaults."""
+    bus: BusSettings | None = None
+    """None: the file has no `[bus]`; the node stands alone unless it has joined a system."""
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from holdall.machine.contract import Address, Message
 from holdall.model import frames
+from holdall.node.bus_end import LINK, BusEnd
 from holdall.node.hooks import Hooks
 from holdall.node.hooks import Log as HookLog
 from holdall.node.processes import Processes
@@ -42,13 +43,14 @@ _FROM_NODE = (
 class NodePorts:
     """All ports of one node. `put` is set before the first turn."""
 
-    def __init__(self, node: str, log: HookLog) -> None:
+    def __init__(self, node: str, bus: BusEnd, log: HookLog) -> None:
         self.put: Put = _nowhere
+        self.bus = bus
         self.processes = Processes()
         self.connections = Connections(self._from_session, self.processes)
         self.hooks = Hooks(self._hook_done, log)
         self.lost = 0
-        """Messages that had nowhere to go: to other nodes, or of a kind that a port does not take."""
+        """Messages that had nowhere to go: of a kind that a port does not take."""
         self._node = node
         self._hook_senders: dict[int, Address] = {}
 
@@ -62,6 +64,8 @@ class NodePorts:
             self.hooks.run(message)
         elif to == Address(self._node, PROCESSES) and isinstance(message, WatchProcess):
             self._watch(sender, message)
+        elif to.node != self._node and to.part == LINK:
+            self.bus.post(to.node, message)
         else:
             self.lost += 1
 
@@ -72,6 +76,7 @@ class NodePorts:
     async def close(self) -> None:
         """Nothing comes or goes any more."""
         self.put = _nowhere
+        await self.bus.close()
         await self.connections.close()
         self.processes.close()
         await self.hooks.close()

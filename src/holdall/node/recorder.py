@@ -24,8 +24,10 @@ __all__ = ["Recorder", "families", "records_of", "settings_of", "world_of"]
 class Recorder:
     """Appends one line a turn to a new file. Raises BadConfig when the file can't be made."""
 
-    def __init__(self, path: Path, settings: Settings, *, version: str) -> None:
+    def __init__(self, path: Path, settings: Settings, *, node: str, version: str) -> None:
+        """`node`: its id."""
         self._settings = settings
+        self._node = node
         self._version = version
         self._count = 0
         try:
@@ -38,25 +40,23 @@ class Recorder:
         self, boot: Boot, records: Mapping[str, Record], turn: Turn, *, at_ms: int, is_first: bool
     ) -> None:
         """The start of the machines, with what the journal had for them: the head of the file."""
-        world = world_of(self._settings, records, boot)
+        world = world_of(self._settings, records, boot, node=self._node)
         header = Header(
             holdall=self._version,
             driver="node",
-            node=self._settings.name,
+            node=self._node,
             world=world,
             note="a run of a node",
         )
         self._file.write(write_header(header))
-        step = Step(n=self._next(), at_ms=at_ms, host=self._settings.name, turn=turn)
+        step = Step(n=self._next(), at_ms=at_ms, host=self._node, turn=turn)
         step.kind = "start" if is_first else "recover"
         step.boot = None if is_first else boot
         self._write(step)
 
     def turned(self, arrivals: Sequence[Arrival], turn: Turn, *, at_ms: int) -> None:
         """One turn."""
-        self._write(
-            Step(n=self._next(), at_ms=at_ms, host=self._settings.name, arrivals=tuple(arrivals), turn=turn)
-        )
+        self._write(Step(n=self._next(), at_ms=at_ms, host=self._node, arrivals=tuple(arrivals), turn=turn))
 
     def close(self) -> None:
         """Write what is left."""
@@ -71,11 +71,12 @@ class Recorder:
         self._file.flush()
 
 
-def world_of(settings: Settings, records: Mapping[str, Record], boot: Boot) -> dict[str, Any]:
+def world_of(settings: Settings, records: Mapping[str, Record], boot: Boot, *, node: str) -> dict[str, Any]:
     """Settings, journal and start as plain values, from which `assembly.host_of_world` builds the host again."""
     kept = {key: CODEC.plain(record) for key, record in records.items()}
     plain: dict[str, Any] = {
         "settings": settings,
+        "node": node,
         "records": kept,
         "epoch": boot.epoch,
         "incarnation": boot.incarnation,

@@ -1,32 +1,31 @@
-"""One node as a service: started in order, reloaded, stopped; and `serve`, which the command line calls."""
+"""One node as a service: started in order, reloaded, stopped."""
 
 import asyncio
 import contextlib
 import os
-import resource
-import signal
 import socket
-import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from holdall.bus.interface import Bus
 from holdall.machine.contract import Address
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node import boot, paths
-from holdall.node.announce import announcement
+from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.configured import Settings
 from holdall.node.failpoint import ENV, Failpoint
 from holdall.node.health import Health
 from holdall.node.host_lock import HostLocks, Owner
+from holdall.node.identity import Identity, identity_of
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
 from holdall.node.ports import NodePorts
 from holdall.node.recorder import Recorder
 from holdall.node.release import version
-from holdall.node.settings import find_config, read_settings
+from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
 from holdall.parties.messages import AGENT, NODE, Reload
@@ -52,7 +51,9 @@ class Service:
         new: bool = False,
         trace: Path | None = None,
         log_to: TextIO | None = None,
+        bus: Callable[[str], Bus] | None = None,
     ) -> None:
+        """`bus`: gives a node with this id its bus, in place of the one that settings and state folder say."""
         self.settings = settings
         self.log = make_log(log_to)
         self.start_kind = ""
@@ -62,9 +63,12 @@ class Service:
         self._new = new
         self._trace = trace
         self._state = _STARTING
+        self.identity: Identity | None = None
+        """Known once `start` has read it."""
         self._stopped = asyncio.Event()
         self._failure = ""
-        self._ports = NodePorts(settings.name, self.log)
+        self._given_bus = bus
+        self._ports: NodePorts | None = None
         self._health = Health(self.health)
         self._boot_id = boot.kernel_boot_id()
         self._locks = HostLocks(Owner(settings.name, str(settings.state), self._boot_id))
@@ -82,49 +86,61 @@ class Service:
             self.health_address = await self._health.listen(*settings.node.listen)
         self._listener = self._bind()
         try:
-            earlier = store.boot_record()
-            if earlier is None:
-                await self._plausible_clock()
-            else:
-                store.check_turns(earlier, boot_id=self._boot_id)
-            start = self._decide(earlier, others_served=self._take_locks())
-            failpoint.visit("boot-before-commit")
-            if earlier is None:
-                store.forget_all()
-            store.save_boot(start.record)
-            failpoint.visit("boot-after-commit")
-            boot.use_up_new_mark(settings.state)
-            boot.leave_run_mark(settings.name, settings.state, self._boot_id)
-            if self._trace is not None:
-                self._recorder = Recorder(self._trace, settings, version=version())
-            from holdall.node.assembly import build_host
-
-            host = build_host(settings, epoch=start.record.epoch, incarnation=start.record.incarnation)
-            self._loop = Loop(
-                host,
-                store,
-                self._ports,
-                self.log,
-                failed=self._fail,
-                failpoint=failpoint,
-                recorder=self._recorder,
-            )
-            self._ports.put = self._loop.put
-            self._loop.begin(start.boot, is_first=start.is_blank)
+            start = await self._start_record(store, failpoint)
+            ports = self._begin(store, start, failpoint)
         except (JournalFull, JournalBroken) as error:
             raise BadConfig(f"{error} Nothing was granted.") from None
-        await self._ports.connections.listen(self._listener)
+        await ports.bus.open()
+        await ports.connections.listen(self._listener)
         self.start_kind = start.kind
         self.quarantine_end_ms = start.record.quarantine_end_ms
         self._state = "serving"
         self.log.info(
             "serving",
             node=settings.name,
+            id=start.record.id,
             start=start.kind,
             incarnation=start.record.incarnation,
             socket=str(settings.socket),
             quarantine_ms=start.boot.quarantine_ms,
         )
+
+    async def _start_record(self, store: Store, failpoint: Failpoint) -> boot.Start:
+        """Decide which start this is, and keep that on the disk before anything else."""
+        settings = self.settings
+        earlier = store.boot_record()
+        if earlier is None:
+            await self._plausible_clock()
+        else:
+            store.check_turns(earlier, boot_id=self._boot_id)
+        identity = self.identity = identity_of(settings.state, may_make=earlier is None)
+        start = self._decide(identity.id, earlier, others_served=self._take_locks())
+        failpoint.visit("boot-before-commit")
+        if earlier is None:
+            store.forget_all()
+        store.save_boot(start.record)
+        failpoint.visit("boot-after-commit")
+        boot.use_up_new_mark(settings.state)
+        boot.leave_run_mark(settings.name, settings.state, self._boot_id)
+        return start
+
+    def _begin(self, store: Store, start: boot.Start, failpoint: Failpoint) -> NodePorts:
+        """Bring the machines up from the journal; nobody can speak with them yet."""
+        from holdall.node.assembly import build_host
+
+        node = start.record.id
+        if self._trace is not None:
+            self._recorder = Recorder(self._trace, self.settings, node=node, version=version())
+        ports = self._ports = NodePorts(node, BusEnd(node, self._bus(node), self.log), self.log)
+        host = build_host(
+            self.settings, node=node, epoch=start.record.epoch, incarnation=start.record.incarnation
+        )
+        loop = self._loop = Loop(
+            host, store, ports, self.log, failed=self._fail, failpoint=failpoint, recorder=self._recorder
+        )
+        ports.put = ports.bus.put = loop.put
+        loop.begin(start.boot, is_first=start.is_blank)
+        return ports
 
     async def until_stopped(self) -> None:
         """Serve until `stop`. Raises NodeFailed when the node can't go on."""
@@ -160,13 +176,12 @@ class Service:
         except BadConfig as error:
             self.log.warning("not reloaded", why=error.text)
             return
-        if (fresh.node.name, fresh.node.listen, fresh.defaults) != (
-            self.settings.node.name,
-            self.settings.node.listen,
-            self.settings.defaults,
-        ):
-            self.log.warning("[node] and [defaults] take effect at the next start; only pools were reloaded")
-        self._loop.put(AGENT, Address(self.settings.name, NODE), Reload(fresh.pool_specs()))
+        kept = self.settings
+        if (fresh.node, fresh.bus, fresh.defaults) != (kept.node, kept.bus, kept.defaults):
+            self.log.warning(
+                "[node], [bus] and [defaults] take effect at the next start; only pools were reloaded"
+            )
+        self._loop.put(AGENT, Address(self._loop.host.node, NODE), Reload(fresh.pool_specs()))
         self.log.info("reloaded", pools=len(fresh.pools))
 
     async def close(self) -> None:
@@ -174,7 +189,8 @@ class Service:
         self._stopped.set()
         if self._loop is not None:
             self._loop.stop()
-        await self._ports.close()
+        if self._ports is not None:
+            await self._ports.close()
         await self._health.close()
         if self._listener is not None:
             self._listener.close()
@@ -194,10 +210,15 @@ class Service:
         return {
             "ok": self._state == "serving",
             "node": self.settings.name,
+            "id": "" if self.identity is None else self.identity.id,
             "state": state,
+            "bus": {"state": "none"} if self._ports is None else self._ports.bus.shown(),
             "quarantine_ms": left,
             "version": version(),
         }
+
+    def _bus(self, node: str) -> Bus | None:
+        return None if self._given_bus is None else self._given_bus(node)
 
     def _bind(self) -> socket.socket:
         settings = self.settings
@@ -215,12 +236,13 @@ class Service:
         with contextlib.suppress(OSError):
             self.settings.socket.unlink()
 
-    def _decide(self, earlier: BootRecord | None, *, others_served: bool) -> boot.Start:
+    def _decide(self, node: str, earlier: BootRecord | None, *, others_served: bool) -> boot.Start:
         settings = self.settings
         now = boottime_ms()
         return boot.decide(
             settings,
             earlier,
+            node=node,
             boot_id=self._boot_id,
             is_new=self._new or (earlier is None and boot.is_marked_as_new(settings.state)),
             none_alive=boot.none_alive(
@@ -257,37 +279,6 @@ class Service:
         self._state = "failed"
         self.log.error("the node ends", why=text)
         self._stopped.set()
-
-
-def serve(
-    config: Path | None = None, *, new: bool = False, trace: Path | None = None, state: Path | None = None
-) -> int:
-    """Run a node in the foreground until SIGTERM or SIGINT; SIGHUP reloads its pools. Returns the exit status.
-
-    Raises BadConfig (78) when it can't start, NodeFailed (70) when it can't go on.
-    """
-    path = config or find_config()
-    if path is None:
-        raise BadConfig("no configuration found. Make one with: holdall init")
-    settings = read_settings(path, state=state)
-    _raise_file_limit()
-    return asyncio.run(_serve(settings, new=new, trace=trace))
-
-
-async def _serve(settings: Settings, *, new: bool, trace: Path | None) -> int:
-    service = Service(settings, new=new, trace=trace)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, service.stop, signal.Signals(number).name)
-    loop.add_signal_handler(signal.SIGHUP, service.reload)
-    try:
-        await service.start()
-        sys.stderr.write(announcement(service))
-        sys.stderr.flush()
-        await service.until_stopped()
-    finally:
-        await service.close()
-    return 0
 
 
 class ServiceThread:
@@ -344,10 +335,3 @@ def _failpoint() -> Failpoint:
         return Failpoint(os.environ.get(ENV, ""))
     except ValueError as error:
         raise BadConfig(str(error)) from None
-
-
-def _raise_file_limit() -> None:
-    """Each connection is a file; the soft limit is often 1024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

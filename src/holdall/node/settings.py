@@ -5,7 +5,6 @@ would let people believe that access is restricted.
 """
 
 import difflib
-import ipaddress
 import os
 import re
 import socket
@@ -18,6 +17,7 @@ import msgspec
 from holdall.model.errors import BadConfig
 from holdall.model.names import is_name, is_unit_name, pool_id, variable_part
 from holdall.node import paths
+from holdall.node.bus_settings import read_bus
 from holdall.node.configured import (
     PASSES_MAX,
     POOLS_PER_NODE_MAX,
@@ -31,7 +31,6 @@ from holdall.node.configured import (
 from holdall.node.toml_table import Source, Table
 
 _LATER_TOP = {
-    "bus": "this node serves one host; leave [bus] out.",
     "capacity": "only whole units are leased; use [[pool]] with count.",
     "grant": "whoever may open the socket may claim; leave [[grant]] out so that nobody counts on it.",
     "rule": "whoever may open the socket may claim; leave [[rule]] out so that nobody counts on it.",
@@ -106,11 +105,12 @@ def parse_settings(
     except RecursionError:
         raise BadConfig(f"{name}: not TOML: nested too deeply.") from None
     source = Source(name, text)
-    Table(source, values, "", known=("node", "defaults", "pool"), later=_LATER_TOP)
+    Table(source, values, "", known=("node", "bus", "defaults", "pool"), later=_LATER_TOP)
     node = _node(source, _table(source, values, "node"), path, state)
+    bus = read_bus(source, _table(source, values, "bus"), path) if "bus" in values else None
     defaults = _defaults(source, _table(source, values, "defaults"))
     pools = _pools(source, values)
-    return Settings(node=node, defaults=defaults, pools=pools, path=path)
+    return Settings(node=node, defaults=defaults, pools=pools, path=path, bus=bus)
 
 
 def host_name() -> str:
@@ -157,23 +157,14 @@ def _listen(table: Table) -> tuple[str, int] | None:
     value = table.text("listen", "127.0.0.1:7420")
     if value in {"", "off"}:
         return None
-    host, colon, port = value.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isascii() or not port.isdigit() or int(port[:6]) > 65_535:
-        raise table.bad(
-            "listen", f'listen = "{value[:80]}" must be ADDRESS:PORT, e.g. "127.0.0.1:7420", or "off"'
-        )
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        raise table.bad("listen", f'listen = "{value[:80]}": {host!r} is no IP address') from None
-    if not loopback:
+    host, port, is_loopback = table.address("listen", value, example='"127.0.0.1:7420", or "off"')
+    if not is_loopback:
         raise table.bad(
             "listen",
             f'listen = "{value[:80]}": only loopback addresses are available in this version, '
             'as there is no TLS yet. Write "127.0.0.1:7420".',
         )
-    return ("127.0.0.1" if host == "localhost" else host, int(port))
+    return host, port
 
 
 def _defaults(source: Source, values: Mapping[str, object]) -> Defaults:

@@ -23,7 +23,8 @@ from holdall.machine.contract import Record
 from holdall.model.errors import BadConfig
 from holdall.node import paths
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: nodes stood in claims by their names."""
 _TURN = "turn"
 _BOOT = "boot"
 _MARK_NAME = "holdall.turn"
@@ -59,6 +60,8 @@ class BootRecord(msgspec.Struct, frozen=True):
     quarantine_end_ms: int = 0
     """CLOCK_BOOTTIME of that boot; 0: none."""
     fence_base: int = 0
+    id: str = ""
+    """The node's id inside all machines, made from its key; `node` is its name."""
 
 
 class Store:
@@ -248,6 +251,11 @@ def _prepare(db: sqlite3.Connection, folder: Path) -> int:
             raise BadConfig(
                 f"the state folder {folder} was written by a newer holdall (journal version {version}; this one reads "
                 f"up to {SCHEMA_VERSION}). Install that release again, or use another [node].state. Nothing was changed."
+            )
+        if version == 1:
+            raise BadConfig(
+                f"the journal {folder / paths.JOURNAL_NAME} was written before nodes had keys, by a release that is not "
+                "supported any more. Move it away: the next start then waits until its leases have run out."
             )
         if version == 0:
             db.executescript(f"BEGIN IMMEDIATE; {_CREATE} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")

@@ -4,6 +4,7 @@ Every refusal is a `BadConfig` that names file, line where it can be found, key,
 """
 
 import difflib
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 
@@ -12,6 +13,7 @@ import msgspec
 from holdall.model.durations import parse_duration
 from holdall.model.errors import BadConfig, BadSpec
 
+PORT_MAX = 65_535
 _SHOWN_MAX = 60
 
 
@@ -152,6 +154,18 @@ class Table:
             return msgspec.convert(value, dict[str, str])
         except msgspec.ValidationError:
             raise self._type(key, value, 'a table of texts, e.g. { model = "a100" }') from None
+
+    def address(self, key: str, value: str, *, example: str) -> tuple[str, int, bool]:
+        """`ADDRESS:PORT` as IP address, port, and whether it is a loopback address."""
+        host, colon, port = value.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not port.isascii() or not port.isdigit() or int(port[:6]) > PORT_MAX:
+            raise self.bad(key, f'{key} = "{value[:80]}" must be ADDRESS:PORT, e.g. {example}')
+        host = "127.0.0.1" if host == "localhost" else host
+        try:
+            return host, int(port), ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            raise self.bad(key, f'{key} = "{value[:80]}": {host!r} is no IP address') from None
 
     def _type(self, key: str, value: object, wanted: str) -> BadConfig:
         return self.bad(key, f"{key} = {_shown(value)} must be {wanted}")

@@ -1,0 +1,120 @@
+"""The node's end of its bus: frames of the link out and in, and one line in the log for each change of the bus.
+
+Only frames between nodes come here. What the parts of one node tell each other, and so every claim on its own
+pools, never leaves its host machine.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from holdall.bus.interface import Bus
+from holdall.machine.codec import CODEC, CodecError
+from holdall.machine.contract import Address, Message
+from holdall.node.clock import boottime_ms
+
+LINK = "link"
+"""The part of every node to which frames go."""
+REFUSED_LOG_MS = 60_000
+"""Of frames that can't be read one is logged so often; all are counted."""
+
+Put: TypeAlias = Callable[[str, Address, Message], None]
+BusState: TypeAlias = Literal["none", "opening", "connected", "lost"]
+
+
+class Log(Protocol):
+    """What this file needs of a logger."""
+
+    def info(self, event: str, **values: object) -> object:
+        """News that needs nobody."""
+        ...
+
+    def warning(self, event: str, **values: object) -> object:
+        """Something a person may want to look at."""
+        ...
+
+
+class BusEnd:
+    """Frames to and from the other nodes. Without a bus every frame is dropped and counted."""
+
+    def __init__(self, node: str, bus: Bus | None, log: Log) -> None:
+        self.put: Put = _nowhere
+        self.posted = 0
+        self.heard = 0
+        self.unsent = 0
+        """Frames for which there is no bus, or that no frame can be made of."""
+        self.refused = 0
+        """What came from other nodes and is no frame of the link."""
+        self.state: BusState = "none" if bus is None else "opening"
+        self.text = ""
+        self._node = node
+        self._bus = bus
+        self._log = log
+        self._refused_logged_ms: int | None = None
+
+    async def open(self) -> None:
+        """Begin. Raises BadConfig for what waiting can't mend."""
+        if self._bus is not None:
+            await self._bus.open(self._on_frame, self._on_state)
+
+    async def close(self) -> None:
+        """What was posted is written if it can be; nothing comes any more."""
+        self.put = _nowhere
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            await bus.close()
+
+    def post(self, to: str, message: Message) -> None:
+        """Send a frame of the link to a node; it may be lost, and the link repeats it."""
+        if self._bus is None or to == self._node:
+            self.unsent += 1
+            return
+        try:
+            data = CODEC.encode(message)
+        except CodecError as error:
+            self.unsent += 1
+            self._log.warning("a frame is too large for the bus", to=to, why=str(error))
+            return
+        self.posted += 1
+        self._bus.post(to, data)
+
+    def shown(self) -> Mapping[str, object]:
+        """For `/healthz`."""
+        return {"state": self.state, "text": self.text, "posted": self.posted, "heard": self.heard}
+
+    def _on_frame(self, sender: str, data: bytes) -> None:
+        try:
+            frame: msgspec.Struct = CODEC.decode(data)
+            is_frame = CODEC.family_of(frame) == LINK
+        except CodecError as error:
+            self._refuse(sender, str(error))
+            return
+        if not is_frame:
+            self._refuse(sender, f"{type(frame).__name__} is no frame")
+            return
+        self.heard += 1
+        self.put(LINK, Address(sender, LINK), frame)
+
+    def _refuse(self, sender: str, why: str) -> None:
+        self.refused += 1
+        now = boottime_ms()
+        if self._refused_logged_ms is None or now - self._refused_logged_ms > REFUSED_LOG_MS:
+            self._refused_logged_ms = now
+            self._log.warning("refused from the bus", sender=sender, why=why, refused=self.refused)
+
+    def _on_state(self, connected: bool, text: str) -> None:  # noqa: FBT001
+        fresh: BusState = "connected" if connected else "lost"
+        was, self.state, self.text = self.state, fresh, text
+        if fresh == was:
+            return
+        if connected:
+            self._log.info("bus reached", text=text)
+        else:
+            self._log.warning(
+                "bus lost: claims on pools of other nodes wait, those on this node's own go on", text=text
+            )
+
+
+def _nowhere(part: str, sender: Address, message: Message) -> None:
+    del part, sender, message

@@ -1,0 +1,52 @@
+"""A node in the foreground of a terminal or a service manager: signals, file limits, and what it prints."""
+
+import asyncio
+import contextlib
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from holdall.model.errors import BadConfig
+from holdall.node.announce import announcement
+from holdall.node.configured import Settings
+from holdall.node.service import Service
+from holdall.node.settings import find_config, read_settings
+
+
+def serve(
+    config: Path | None = None, *, new: bool = False, trace: Path | None = None, state: Path | None = None
+) -> int:
+    """Run a node in the foreground until SIGTERM or SIGINT; SIGHUP reloads its pools. Returns the exit status.
+
+    Raises BadConfig (78) when it can't start, NodeFailed (70) when it can't go on.
+    """
+    path = config or find_config()
+    if path is None:
+        raise BadConfig("no configuration found. Make one with: holdall init")
+    settings = read_settings(path, state=state)
+    _raise_file_limit()
+    return asyncio.run(_serve(settings, new=new, trace=trace))
+
+
+async def _serve(settings: Settings, *, new: bool, trace: Path | None) -> int:
+    service = Service(settings, new=new, trace=trace)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, service.stop, signal.Signals(number).name)
+    loop.add_signal_handler(signal.SIGHUP, service.reload)
+    try:
+        await service.start()
+        sys.stderr.write(announcement(service))
+        sys.stderr.flush()
+        await service.until_stopped()
+    finally:
+        await service.close()
+    return 0
+
+
+def _raise_file_limit() -> None:
+    """Each connection is a file; the soft limit is often 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
