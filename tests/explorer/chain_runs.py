@@ -250,6 +250,7 @@ WIPES = [
     Run("shk", 475743, "wipe=1"),
     Run("g2", 414183, "wipe=1"),
     Run("res", 9277053, "wipe=1"),
+    Run("x3low", 10318951, "wipe=1"),
 ]
 
 EXPIRIES = [
