@@ -1,0 +1,98 @@
+"""Faults strike: which node, client or part of the bus a blow hits, and how what fell comes up again."""
+
+import random
+from typing import TYPE_CHECKING
+
+from holdall.machine.host import Turn
+from holdall.parties.whole import whole_node
+from holdall.simulator.faults import Strike
+from holdall.simulator.sites import State
+from holdall.simulator.whole.computers import SOCKET_MS, Computer
+from holdall.simulator.whole.setup import QUIET
+
+if TYPE_CHECKING:
+    from holdall.simulator.whole.run import WholeRun
+
+_BUS = frozenset({"split", "oneway", "bridge", "bus", "slow"})
+_WITH_CLIENTS = frozenset({"reboot", "unsynced"})
+"""Faults of the whole computer."""
+DOWN_MS = 1_500.0
+LONGEST_TTLS = 2.0
+"""Nothing stands still or is cut for longer than so many ttls."""
+
+
+class WholeFalls:
+    """All blows of a run."""
+
+    def __init__(self, run: "WholeRun", chance: random.Random) -> None:
+        self._run = run
+        self._chance = chance
+        self._latest = run.setup.duration_ms * QUIET
+
+    def strike(self, strike: Strike) -> None:
+        """The blow's time has come; a node that is not up, or marked already, is not hit."""
+        run = self._run
+        until = self._until(strike)
+        if strike.kind in _BUS:
+            run.tally.faults[strike.kind] += 1
+            run.net.strike(strike.kind, run.now, until, strike.victim)
+            run.story.fault(strike.kind, run.now, until)
+            return
+        if strike.kind == "kill":
+            run.seats.kill(strike.victim)
+            return
+        if strike.kind == "nap":
+            run.seats.nap(strike.victim, until)
+            return
+        computer = run.computers[int(strike.victim * len(run.computers))]
+        if computer.site.state is not State.UP or computer.site.cut is not None:
+            return
+        run.tally.faults[strike.kind] += 1
+        if strike.kind == "crash":
+            computer.site.cut = strike
+            run.goes_on(computer)
+        else:
+            self.fall(computer, strike)
+
+    def fall(self, computer: Computer, strike: Strike) -> None:
+        """The node stands still, or is down: timers are gone, and what was on its way into it."""
+        run, site = self._run, computer.site
+        site.resume_at = self._until(strike)
+        run.story.fault(strike.kind, run.now, site.resume_at)
+        if strike.kind == "pause":
+            site.state = State.PAUSED
+            run.later(site.resume_at - run.now, self._go_on, computer)
+            return
+        site.state = State.DOWN
+        site.timers.clear()
+        site.incarnation += 1  # answers to the process that was are nobody's
+        run.note(computer, "crash", (), Turn({}, {}, []))
+        for connection, client in computer.fallen():
+            run.later(SOCKET_MS, run.seats.hear, client, connection, None)
+        if strike.kind in _WITH_CLIENTS:
+            run.seats.kill_all(computer.number, site.resume_at)
+        run.later(site.resume_at - run.now, self._recover, computer, strike.kind)
+
+    def _until(self, strike: Strike) -> float:
+        """Long and short ones; all are over before the quiet part of the run."""
+        run = self._run
+        share = min((strike.down - 1.0) / 10.0, LONGEST_TTLS)
+        if strike.kind in {"crash", "restart", "reboot", "unsynced", "wipe"}:
+            length = 50.0 + share * DOWN_MS
+        else:
+            length = 50.0 + share * run.setup.ttl_ms
+        return min(run.now + length, max(self._latest, run.now + 1.0))
+
+    def _go_on(self, computer: Computer) -> None:
+        computer.site.state = State.UP
+        self._run.goes_on(computer)
+
+    def _recover(self, computer: Computer, kind: str) -> None:
+        run, site = self._run, computer.site
+        clock = computer.clock(run.now)
+        boot = site.boot(kind, now=clock, ttl_ms=run.setup.ttl_max_ms, chance=self._chance)
+        if kind in _WITH_CLIENTS:
+            computer.rebooted(run.now)
+        site.host = whole_node(run.setup.whole_node(computer.number))
+        run.carry(computer, "recover", (), site.host.recover(dict(site.records), boot), boot)
+        run.goes_on(computer)
