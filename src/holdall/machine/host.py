@@ -1,13 +1,13 @@
 """Machines that live and crash together: one node's parts, and the turn that joins them.
 
 Messages between parts of one host are delivered within the same turn, in the order in which they were sent;
-all others leave with the turn's answer. Timers and records carry the part's name, so parts can't disturb
-each other.
+all others leave with the turn's answer, those to other nodes through the host's link, if it has one. Timers and
+records carry the part's name, so parts can't disturb each other.
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Self, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,7 @@ from holdall.machine.contract import (
     Event,
     Forget,
     Machine,
+    ProtocolViolation,
     Received,
     Record,
     Save,
@@ -27,6 +28,7 @@ from holdall.machine.contract import (
     SetTimer,
     TimerFired,
 )
+from holdall.machine.link import LINK, Link
 
 SEPARATOR = "!"
 """Between a part's name and its timer or record: `manager!row/…`."""
@@ -37,6 +39,10 @@ class Arrival(msgspec.Struct, frozen=True):
 
     part: str
     event: Event
+
+
+Refused: TypeAlias = Callable[[Arrival, ProtocolViolation], None]
+"""Told of an event that its part has refused, or of a message that can't leave; the rest of the turn counts."""
 
 
 class Turn(msgspec.Struct):
@@ -50,11 +56,13 @@ class Turn(msgspec.Struct):
 
 
 class Host:
-    """The parts of one node: name -> machine."""
+    """The parts of one node: name -> machine; and the link through which they speak to other nodes."""
 
-    def __init__(self, node: str, parts: Mapping[str, Machine]) -> None:
+    def __init__(self, node: str, parts: Mapping[str, Machine], link: Link | None = None) -> None:
+        """Without a link, messages to other nodes are sends of the turn one by one."""
         self.node = node
         self.parts: dict[str, Machine] = dict(parts)
+        self.link = link
         self._addresses = {part: Address(node, part) for part in self.parts}
 
     def start(self) -> Turn:
@@ -68,11 +76,17 @@ class Host:
             part, _, inner = key.partition(SEPARATOR)
             if part in kept:
                 kept[part][inner] = records[key]
+        if self.link is not None:
+            self.link.recover(boot)
         return self._run((), {name: self.parts[name].recover(kept[name]) for name in sorted(self.parts)})
 
-    def turn(self, arrivals: Iterable[Arrival]) -> Turn:
-        """Deliver `arrivals` in order, and what the parts tell each other because of them."""
-        return self._run(arrivals, {})
+    def turn(self, arrivals: Iterable[Arrival], refused: Refused | None = None) -> Turn:
+        """Deliver `arrivals` in order, and what the parts tell each other because of them.
+
+        An event that its part refuses (ProtocolViolation) is given to `refused` and has no effect; without `refused`
+        the violation is raised and nothing of the turn may be used.
+        """
+        return self._run(arrivals, {}, refused)
 
     def fire(self, timer: str) -> Arrival:
         """The arrival for a timer named as in `Turn.timers`."""
@@ -81,7 +95,8 @@ class Host:
 
     def key(self) -> Hashable:
         """All parts' keys: hosts with equal keys behave alike."""
-        return tuple((name, self.parts[name].key()) for name in sorted(self.parts))
+        parts = tuple((name, self.parts[name].key()) for name in sorted(self.parts))
+        return parts if self.link is None else (*parts, (LINK, self.link.key()))
 
     def copy(self) -> Self:
         """An independent twin of all parts."""
@@ -89,41 +104,104 @@ class Host:
         twin.node = self.node
         twin._addresses = self._addresses
         twin.parts = {name: machine.copy() for name, machine in self.parts.items()}
+        twin.link = None if self.link is None else self.link.copy()
         return twin
 
-    def _run(self, arrivals: Iterable[Arrival], first: Mapping[str, Sequence[Effect]]) -> Turn:
+    def _run(
+        self,
+        arrivals: Iterable[Arrival],
+        first: Mapping[str, Sequence[Effect]],
+        refused: Refused | None = None,
+    ) -> Turn:
         turn = Turn({}, {}, [])
         inside: deque[Arrival] = deque()
         for part, effects in first.items():
-            self._note(part, effects, turn, inside)
-        self._drain(turn, inside)
-        parts = self.parts
+            self._note(part, effects, turn, inside, refused)
+        self._drain(turn, inside, refused)
         for arrival in arrivals:
-            effects = parts[arrival.part].handle(arrival.event)
-            if effects:
-                self._note(arrival.part, effects, turn, inside)
-                if inside:
-                    self._drain(turn, inside)
+            if arrival.part == LINK and self.link is not None:
+                self._unpack(self.link, arrival, inside, refused)
+            else:
+                self._handle(arrival, turn, inside, refused)
+            if inside:
+                self._drain(turn, inside, refused)
+        if self.link is not None and self.link.is_touched:
+            sends, timers = self.link.flush()
+            turn.sends += sends
+            turn.timers.update({f"{LINK}{SEPARATOR}{name}": timer for name, timer in timers.items()})
         return turn
 
-    def _drain(self, turn: Turn, inside: "deque[Arrival]") -> None:
+    def _drain(self, turn: Turn, inside: "deque[Arrival]", refused: Refused | None) -> None:
         while inside:
-            arrival = inside.popleft()
-            self._note(arrival.part, self.parts[arrival.part].handle(arrival.event), turn, inside)
+            self._handle(inside.popleft(), turn, inside, refused)
 
-    def _note(self, part: str, effects: Sequence[Effect], turn: Turn, inside: "deque[Arrival]") -> None:
+    def _handle(
+        self, arrival: Arrival, turn: Turn, inside: "deque[Arrival]", refused: Refused | None
+    ) -> None:
+        try:
+            effects = self.parts[arrival.part].handle(arrival.event)
+        except ProtocolViolation as error:
+            if refused is None:
+                raise
+            refused(arrival, error)
+            return
+        if effects:
+            self._note(arrival.part, effects, turn, inside, refused)
+
+    def _unpack(
+        self, link: Link, arrival: Arrival, inside: "deque[Arrival]", refused: Refused | None
+    ) -> None:
+        try:
+            found = link.arrive(arrival.event)
+        except ProtocolViolation as error:
+            if refused is None:
+                raise
+            refused(arrival, error)
+            return
+        why = found.refusal
+        for part, received in found.deliveries:
+            if part in self.parts:
+                inside.append(Arrival(part, received))
+            else:
+                why = why or f"no part {part!r} here"
+        if why:
+            if refused is None:
+                raise ProtocolViolation(why)
+            refused(arrival, ProtocolViolation(why))
+
+    def _note(
+        self,
+        part: str,
+        effects: Sequence[Effect],
+        turn: Turn,
+        inside: "deque[Arrival]",
+        refused: Refused | None,
+    ) -> None:
         # Runs once per effect of every turn; class patterns take several times as long as isinstance.
         for effect in effects:
             if isinstance(effect, Send):
-                sender = self._addresses[part]
                 to = effect.to
-                if to.node == self.node and to.part in self.parts:
-                    inside.append(Arrival(to.part, Received(sender, effect.message)))
+                if to.node == self.node:
+                    sender = self._addresses[part]
+                    if to.part in self.parts:
+                        inside.append(Arrival(to.part, Received(sender, effect.message)))
+                    else:
+                        turn.sends.append((sender, to, effect.message))
+                elif self.link is None:
+                    turn.sends.append((self._addresses[part], to, effect.message))
                 else:
-                    turn.sends.append((sender, to, effect.message))
+                    self._post(self.link, part, effect, refused)
             elif isinstance(effect, Save):
                 turn.saves[f"{part}{SEPARATOR}{effect.key}"] = effect.record
             elif isinstance(effect, Forget):
                 turn.saves[f"{part}{SEPARATOR}{effect.key}"] = None
             else:
                 turn.timers[f"{part}{SEPARATOR}{effect.timer}"] = effect
+
+    def _post(self, link: Link, part: str, effect: Send, refused: Refused | None) -> None:
+        try:
+            link.post(part, effect.to, effect.message)
+        except ProtocolViolation as error:
+            if refused is None:
+                raise
+            refused(Arrival(LINK, Received(self._addresses[part], effect.message)), error)

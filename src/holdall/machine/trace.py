@@ -65,6 +65,8 @@ class Step(msgspec.Struct, kw_only=True):
     """How a host recovers; only with `recover`."""
     kept: bool = True
     """False: the host came up without its records."""
+    undone: Mapping[str, Record | None] = {}
+    """Records that it came up with otherwise than its turns had saved them (None: without): its journal lacked turns."""
     turn: Turn
     """What came of it; empty with `crash`."""
 
@@ -124,6 +126,7 @@ class _Line(msgspec.Struct, tag="step", omit_defaults=True):
     arrivals: list[_Arrived] = []
     boot: Boot | None = None
     kept: bool = True
+    undone: dict[str, dict[str, Any] | None] = {}
     saves: dict[str, dict[str, Any] | None] = {}
     timers: dict[str, _Armed | None] = {}
     sends: list[_Sent] = []
@@ -150,6 +153,7 @@ class _LineRaw(msgspec.Struct, tag="step"):
     arrivals: list[_ArrivedRaw] = []
     boot: Boot | None = None
     kept: bool = True
+    undone: dict[str, dict[str, msgspec.Raw] | None] = {}
     saves: dict[str, dict[str, msgspec.Raw] | None] = {}
     timers: dict[str, _Armed | None] = {}
     sends: list[_SentRaw] = []
@@ -214,7 +218,7 @@ def replay(
 
     `build(name)` makes a host that has not been started. A host that recovers is built anew and gets the
     records that the trace's own turns have saved, on top of `records` (host -> key -> record) from before the trace.
-    A message that a machine refuses (ProtocolViolation) has no effects.
+    An event that a machine refuses (ProtocolViolation) has no effects.
     """
     hosts: dict[str, Host] = {}
     saved: dict[str, dict[str, Record]] = {name: dict(kept) for name, kept in (records or {}).items()}
@@ -223,26 +227,38 @@ def replay(
         if step.kind == "crash":
             hosts.pop(step.host, None)
             continue
-        refused = ""
+        refused: list[str] = []
         try:
-            got = _again(step, build, hosts, kept)
-        except ProtocolViolation as error:
-            got, refused = Turn({}, {}, []), f"refused: {error}"
+            got = _again(step, build, hosts, kept, refused)
+        except ProtocolViolation as error:  # at a start or a recovery
+            got = Turn({}, {}, [])
+            refused.append(f"refused: {error}")
         if got != step.turn:
-            now = (refused,) if refused else tuple(effects(got, codec))
+            now = (*refused, *effects(got, codec))
             return Difference(step.n, step.host, tuple(effects(step.turn, codec)), now)
-        for key, record in got.saves.items():
-            if record is None:
-                kept.pop(key, None)
-            else:
-                kept[key] = record
+        _put(kept, got.saves)
     return None
 
 
-def _again(step: Step, build: Callable[[str], Host], hosts: dict[str, Host], kept: dict[str, Record]) -> Turn:
+def _put(kept: dict[str, Record], records: Mapping[str, Record | None]) -> None:
+    for key, record in records.items():
+        if record is None:
+            kept.pop(key, None)
+        else:
+            kept[key] = record
+
+
+def _again(
+    step: Step,
+    build: Callable[[str], Host],
+    hosts: dict[str, Host],
+    kept: dict[str, Record],
+    refused: list[str],
+) -> Turn:
     if step.kind == "recover":
         if not step.kept:
             kept.clear()
+        _put(kept, step.undone)
         hosts[step.host] = build(step.host)
         return hosts[step.host].recover(kept, step.boot or Boot("same", 1, 1))
     if step.kind == "start":
@@ -252,7 +268,7 @@ def _again(step: Step, build: Callable[[str], Host], hosts: dict[str, Host], kep
         # A start without effects may be left out of a trace.
         hosts[step.host] = build(step.host)
         hosts[step.host].start()
-    return hosts[step.host].turn(step.arrivals)
+    return hosts[step.host].turn(step.arrivals, lambda _, error: refused.append(f"refused: {error}"))
 
 
 def effects(turn: Turn, codec: Codec = CODEC) -> Iterator[str]:
@@ -289,15 +305,18 @@ def _to_line(step: Step, codec: Codec) -> _Line:
         arrivals=arrivals,
         boot=step.boot,
         kept=step.kept,
-        saves={
-            key: None if record is None else dict(codec.plain(record)) for key, record in turn.saves.items()
-        },
+        undone=_plain(step.undone, codec),
+        saves=_plain(turn.saves, codec),
         timers={
             name: _Armed(timer.after_ms, timer.spread_ms) if isinstance(timer, SetTimer) else None
             for name, timer in turn.timers.items()
         },
         sends=[_Sent(str(sender), str(to), dict(codec.plain(message))) for sender, to, message in turn.sends],
     )
+
+
+def _plain(records: Mapping[str, Record | None], codec: Codec) -> dict[str, dict[str, Any] | None]:
+    return {key: None if record is None else dict(codec.plain(record)) for key, record in records.items()}
 
 
 def _to_step(line: Header | _LineRaw, codec: Codec) -> Step:
@@ -313,7 +332,7 @@ def _to_step(line: Header | _LineRaw, codec: Codec) -> Step:
         else:
             raise CodecError("an arrival has a message or a timer")
     turn = Turn(
-        saves={key: None if raw is None else codec.from_plain(raw) for key, raw in line.saves.items()},
+        saves=_records(line.saves, codec),
         timers={name: _timer(name, armed) for name, armed in line.timers.items()},
         sends=[
             (_address(sent.sender), _address(sent.to), codec.from_plain(sent.message)) for sent in line.sends
@@ -327,8 +346,13 @@ def _to_step(line: Header | _LineRaw, codec: Codec) -> Step:
         arrivals=tuple(arrivals),
         boot=line.boot,
         kept=line.kept,
+        undone=_records(line.undone, codec),
         turn=turn,
     )
+
+
+def _records(lines: Mapping[str, dict[str, msgspec.Raw] | None], codec: Codec) -> dict[str, Record | None]:
+    return {key: None if raw is None else codec.from_plain(raw) for key, raw in lines.items()}
 
 
 def _timer(name: str, armed: _Armed | None) -> SetTimer | CancelTimer:

@@ -79,6 +79,6 @@ def host_of_world(world: Mapping[str, Any]) -> Host:
         pid=world["pid"],
         uid=world["uid"],
     )
-    host = _Seeded(built.node, built.parts)
+    host = _Seeded(built.node, built.parts, built.link)
     host.seed = records_of(world)
     return host

@@ -13,6 +13,7 @@ from holdall.leases.records import FenceBlock
 from holdall.machine.codec import CodecError
 from holdall.machine.contract import Address, Boot, ClockRead, Message, ProtocolViolation, Received
 from holdall.machine.host import Arrival, Host, Turn
+from holdall.machine.link import LINK
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.failpoint import Failpoint
 from holdall.node.recorder import Recorder
@@ -22,6 +23,8 @@ from holdall.parties.messages import AGENT, MANAGER, NODE
 
 ARRIVALS_PER_TURN_MAX = 1024
 TIMERS_PER_TURN_MAX = 1024
+REFUSALS_TOLD_MAX = 10
+"""Of one turn in the log; a frame of a hostile node may hold thousands. All are counted."""
 WAKE_S_MAX = 1.0
 """Loop timers stand still while a machine is suspended; so none is longer than this."""
 FULL_RETRY_S = 0.5
@@ -155,30 +158,24 @@ class Loop:
         ]
         while self._inbox and len(events) < ARRIVALS_PER_TURN_MAX:
             events.append(self._inbox.popleft())
-        turn = Turn(saves={}, timers={}, sends=[])
         if not events:
-            return (), turn
-        clock = ClockRead(wall_ms=wall_ms(), boot_ms=boottime_ms())
-        sender = Address(self.host.node, NODE)
-        told = [
-            Arrival(part, Received(sender, clock)) for part in (AGENT, MANAGER) if part in self.host.parts
-        ]
-        handled: list[Arrival] = []
-        for arrival in (*told, *events):
-            try:
-                one = self.host.turn((arrival,))
-            except ProtocolViolation as error:
-                self.refused += 1
-                self._log.error("refused", part=arrival.part, why=str(error), what=repr(arrival.event)[:500])
-                continue
-            handled.append(arrival)
-            turn.saves.update(one.saves)
-            for name, order in one.timers.items():
-                # The last word counts, and the driver acts on words in their order.
-                turn.timers.pop(name, None)
-                turn.timers[name] = order
-            turn.sends.extend(one.sends)
-        return handled, turn
+            return (), Turn(saves={}, timers={}, sends=[])
+        arrivals = [*self._clock_reads(), *events]
+        refused: list[tuple[Arrival, ProtocolViolation]] = []
+        turn = self.host.turn(arrivals, lambda arrival, error: refused.append((arrival, error)))
+        if not refused:
+            return arrivals, turn
+        self._tell(refused)
+        # What a part refused changed nothing; a trace does without it. A frame counts for its other parcels.
+        without = {id(arrival) for arrival, _ in refused if arrival.part != LINK}
+        return [arrival for arrival in arrivals if id(arrival) not in without], turn
+
+    def _tell(self, refused: Sequence[tuple[Arrival, ProtocolViolation]]) -> None:
+        self.refused += len(refused)
+        for arrival, error in refused[:REFUSALS_TOLD_MAX]:
+            self._log.error("refused", part=arrival.part, why=str(error), what=repr(arrival.event)[:500])
+        if len(refused) > REFUSALS_TOLD_MAX:
+            self._log.error("refused", more=len(refused) - REFUSALS_TOLD_MAX)
 
     def _clock_reads(self) -> list[Arrival]:
         clock = ClockRead(wall_ms=wall_ms(), boot_ms=boottime_ms())
