@@ -113,7 +113,10 @@ class Link:
         self._end = LinkEnd(boot.incarnation, 0, self._end.instance)
 
     def arrive(self, event: Event) -> Unpacked:
-        """A frame, an opening, a timer, or the driver's order. Raises ProtocolViolation for what no link sends; nothing has changed then."""
+        """A frame, an opening, a timer, or the driver's order.
+
+        Raises ProtocolViolation for what no link sends; nothing has changed then.
+        """
         if isinstance(event, TimerFired):
             self._fired(event.timer)
             return Unpacked([], "")
@@ -135,7 +138,10 @@ class Link:
         """Take a message of a part of this host for another node. Raises ProtocolViolation: it can't be sent."""
         if sender not in self._parts or to.part not in self._parts:
             raise ProtocolViolation(f"{sender} may not speak to {to} over a link")
-        body = self._codec.encode(message)
+        try:
+            body = self._codec.encode(message)
+        except CodecError as error:
+            raise ProtocolViolation(str(error)) from None
         if len(body) > BODY_MAX:
             raise ProtocolViolation(
                 f"{type(message).__name__} takes {len(body)} bytes; at most {BODY_MAX} fit into a frame"
