@@ -26,6 +26,9 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "structlog": ("node/", "cli/"),
     "matplotlib": ("lab/",),
     "sqlite3": ("node/store.py",),
+    "nats": ("bus/",),
+    "nkeys": ("bus/keys.py",),
+    "cryptography": ("bus/",),
     "nkeys": ("bus/",),
 }
 """Where a third-party name (and SQLite) may be imported: the start of the file's path below src/holdall."""

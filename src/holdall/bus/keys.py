@@ -29,6 +29,28 @@ def public_of(seed: str) -> str:
     return public
 
 
+def new_operator_seed() -> str:
+    """A fresh key `SO…`: who holds it may say which accounts there are."""
+    nkeys = _nkeys()
+    return str(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_OPERATOR), "ascii")
+
+
+def new_account_seed() -> str:
+    """A fresh key `SA…`: who holds it may let nodes in."""
+    nkeys = _nkeys()
+    return str(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_ACCOUNT), "ascii")
+
+
+def public_half(seed: str) -> str:
+    """The public key (`U…`, `A…`, `O…`) of the seed of any kind of key that was made here."""
+    return str(_nkeys().from_seed(bytearray(seed.encode("ascii"))).public_key, "ascii")
+
+
+def sign(seed: str, data: bytes) -> bytes:
+    """Sign with a key of any kind: 64 bytes."""
+    return bytes(_nkeys().from_seed(bytearray(seed.encode("ascii"))).sign(data))
+
+
 def node_id(public: str) -> str:
     """The id of the node with this public key: its first letters, in lower case."""
     return public[:ID_LETTERS].lower()
