@@ -167,7 +167,7 @@ class Run:
             self._on_step(
                 Step(
                     kind=kind, n=self._steps, at_ms=int(self.now), host=site.name, arrivals=arrivals, boot=boot,
-                    kept=boot is None or boot.kind != "lost", turn=turn,
+                    kept=boot is None or boot.kind != "lost", undone=site.undone if boot else {}, turn=turn,
                 )
             )  # fmt: skip
         if self._faulty:

@@ -32,7 +32,7 @@ class Site:
 
     __slots__ = (
         "cut", "epoch", "fence_base", "host", "incarnation", "name", "quarantine_until", "records", "resume_at",
-        "settling", "state", "timers", "undo",
+        "settling", "state", "timers", "undo", "undone",
     )  # fmt: skip
 
     def __init__(self, name: str, host: Host) -> None:
@@ -51,6 +51,8 @@ class Site:
         self.fence_base = 0
         self.quarantine_until = 0.0
         self.undo: list[dict[str, Record | None]] = []
+        self.undone: dict[str, Record | None] = {}
+        """What the latest boot found otherwise than its turns had saved it."""
 
     def save(self, saves: Mapping[str, Record | None], *, undo: bool) -> None:
         """One turn's records, None where one goes; with `undo` the turn may be taken back by a fault."""
@@ -66,6 +68,7 @@ class Site:
         """Up again after a fault of this kind, at `now` (ms), with the records that it left."""
         self.state = State.UP
         self.incarnation += 1
+        self.undone = {}
         if kind in {"reboot", "unsynced", "wipe"}:
             self.epoch += 1
             self.fence_base = self.epoch << 20 if kind == "wipe" else self.fence_base
@@ -90,6 +93,7 @@ class Site:
             for key, record in before.items():
                 if key != FENCE:
                     self._put(key, record)
+                    self.undone[key] = record
         self.undo.clear()
 
     def _put(self, key: str, record: Record | None) -> None:

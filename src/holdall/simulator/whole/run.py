@@ -236,7 +236,8 @@ class WholeRun:
             self._on_step(
                 Step(
                     kind=kind, n=self._steps, at_ms=int(self.now), host=computer.site.host.node, arrivals=arrivals,
-                    boot=boot, kept=boot is None or boot.kind != "lost", turn=turn,
+                    boot=boot, kept=boot is None or boot.kind != "lost",
+                    undone=computer.site.undone if boot else {}, turn=turn,
                 )
             )  # fmt: skip
 
