@@ -7,6 +7,8 @@ import msgspec
 
 from holdall.machine.contract import Address
 from holdall.machine.host import Host
+from holdall.machine.link import Link
+from holdall.machine.link_peer import LinkSettings
 from holdall.parties.agent import Agent
 from holdall.parties.claimant_side import ClaimantSide
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings, PoolSpec
@@ -40,6 +42,9 @@ class WholeNode(msgspec.Struct, frozen=True, kw_only=True):
     """Ends of claims are remembered for one to two of these spans; longer than any lease can live."""
     fence_block: int = 1000
     """Fences that are made durable at once."""
+    link: LinkSettings = LinkSettings()
+    instance: int = 0
+    """A random number of this process below 2**53: tells two processes with one journal apart."""
 
 
 def whole_node(node: WholeNode) -> Host:
@@ -70,4 +75,5 @@ def whole_node(node: WholeNode) -> Host:
         claimant, rho_ppm=settings.rho_ppm, margin_ms=settings.margin_ms, incarnation=node.incarnation
     )
     agent = Agent(settings, side, incarnation=node.incarnation)
-    return Host(settings.node, {AGENT: agent, CLAIMANT: claims, MANAGER: side})
+    link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance)
+    return Host(settings.node, {AGENT: agent, CLAIMANT: claims, MANAGER: side}, link)
