@@ -1,19 +1,23 @@
 """A pool's side of a node: the protocol's manager and the lease book as one machine, joined by plain calls."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Self, cast, get_args
 
 from holdall.leases.book import OWN_MESSAGES, LeaseBook
-from holdall.leases.messages import PoolSpec
+from holdall.leases.listing import Alive, Entry, Short, Standing, is_in, number_in, runs_of
+from holdall.leases.messages import PoolSpec, RaiseFence, UncleanEnd, UnitsBack
+from holdall.leases.peers import Peers
 from holdall.leases.records import PREFIX
-from holdall.leases.renewal import Alive, Peers, Standing
 from holdall.machine.contract import (
     BOOT_KEY,
+    Address,
     Boot,
+    CancelTimer,
     ClockRead,
     Effect,
     Event,
     Forget,
+    Message,
     ProtocolViolation,
     Received,
     Record,
@@ -21,10 +25,12 @@ from holdall.machine.contract import (
     Send,
     TimerFired,
 )
+from holdall.parties.saying import check_to_manager
+from holdall.protocols.chain.claims import counted
 from holdall.protocols.chain.manager import Manager
-from holdall.protocols.chain.messages import ToManager
+from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, ShrinkRow, ToManager
 from holdall.protocols.chain.rows import Limit, Row, claim_named
-from holdall.protocols.chain.settling import DEFAULT_SETTINGS, ROW_KEY, Settings
+from holdall.protocols.chain.settling import DEFAULT_SETTINGS, PROMOTE_TIMER, ROW_KEY, Settings
 
 _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 
@@ -32,7 +38,7 @@ _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 class PoolSide:
     """The machine `manager` of a node. Records and timers that begin with `book/` are the book's.
 
-    `make` is Manager, or a subclass without one of the rules. `passes`, `passes_per_ahead`, `limits` and
+    `make` is Manager, or a subclass without one of the rules. `ttl_max_ms`: claims with a longer one are refused. `passes`, `passes_per_ahead`, `limits` and
     `sweep_ms` are the manager's, or `settings` has them all (`protocols.chain.settling.Settings`); the other keywords
     are the lease book's.
     """
@@ -52,9 +58,11 @@ class PoolSide:
         fence_step: int = 1,
         fence_block: int = 1000,
         watch_peers: bool = True,
+        ttl_max_ms: int | None = None,
         make: type[Manager] = Manager,
     ) -> None:
         self.node = node
+        self._ttl_max_ms = ttl_max_ms
         self.book = LeaseBook(
             node,
             pools,
@@ -72,6 +80,8 @@ class PoolSide:
         """Rows here of claims of other nodes."""
         self.turns = 0
         """Grows with each event: tells a reader of this side whether what it has read still holds."""
+        self._back: set[str] = set()
+        """Pools whose units came or went without the protocol since `take_touched`."""
 
     def start(self) -> list[Effect]:
         """Nothing is kept and nothing is under way."""
@@ -87,26 +97,15 @@ class PoolSide:
             case TimerFired(timer):
                 self.manager.fired(timer, out)
             case Received(sender, message) if isinstance(message, OWN_MESSAGES):
-                if sender.node != self.node:
-                    raise ProtocolViolation(
-                        f"{type(message).__name__} is for this node's own parts, not for {sender}"
-                    )
-                if isinstance(message, ClockRead):
-                    self.manager.clock_read(message.wall_ms)
-                self.book.told(message, out)
+                self._own(sender, message, out)
             case Received(sender, message) if isinstance(message, _TO_MANAGER):
-                if sender.node != self.node:
-                    self.book.heard(sender.node, out)
-                self.manager.receive(sender, cast("ToManager", message), out)
+                self._protocol(sender, cast("ToManager", message), out)
             case Received(sender, Alive() as alive):
+                answer = self.peers.alive(sender.node, alive, self.manager.epoch, self._comparing(out))
                 self.book.heard(sender.node, out)
-                out.append(Send(sender, self.peers.alive(sender.node, alive, self.manager.epoch)))
+                out.append(Send(Address(sender.node, CLAIMANT), answer))
             case Received(sender, Standing() as standing):
-                self.book.heard(sender.node, out)
-                answer, over = self.peers.standing(sender.node, standing)
-                for claim in over:
-                    self.manager.departed(claim, out, "not listed")
-                out += [] if answer is None else [Send(sender, answer)]
+                self._compare_lists(sender, standing, out)
             case Received(sender, message):
                 raise ProtocolViolation(
                     f"{type(message).__name__} from {sender} is no message to a pool's side"
@@ -129,6 +128,13 @@ class PoolSide:
             self._note_row(row, out)
         return out
 
+    def take_touched(self) -> list[str]:
+        """Pools whose numbers may be others than when this was asked last; before it is asked first, none is noted."""
+        touched = self._back | (self.manager.counts.touched or set())
+        self._back.clear()
+        self.manager.counts.touched = set()
+        return sorted(touched)
+
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         return (self.manager.key(), self.book.key(), self.peers.key())
@@ -136,12 +142,89 @@ class PoolSide:
     def copy(self) -> Self:
         """An independent twin."""
         twin = object.__new__(type(self))
-        twin.node, twin.turns = self.node, self.turns
+        twin.node, twin.turns, twin._ttl_max_ms = self.node, self.turns, self._ttl_max_ms
         twin.book = self.book.copy()
         twin.manager = self.manager.copy_with(twin.book)
         twin.book.guard = twin.manager
         twin.peers = self.peers.copy()
+        twin._back = self._back.copy()
         return twin
+
+    def _own(self, sender: Address, message: Message, out: list[Effect]) -> None:
+        """Orders of this node's own parts; about the end of a claim also of the node that it belongs to."""
+        speaks_for = isinstance(message, UncleanEnd | RaiseFence) and sender.node == message.claim.node
+        if sender.node != self.node and not speaks_for:
+            raise ProtocolViolation(
+                f"{type(message).__name__} is for this node's own parts, not for {sender}"
+            )
+        if isinstance(message, ClockRead):
+            self.manager.clock_read(message.wall_ms)
+        self.book.told(message, out)
+
+    def _protocol(self, sender: Address, message: ToManager, out: list[Effect]) -> None:
+        manager = self.manager
+        row = manager.rows.get(message.claim)
+        check_to_manager(self.node, sender, message, row, clock=manager.clock, ttl_max_ms=self._ttl_max_ms)
+        if sender.node != self.node:
+            self.book.heard(sender.node, out)
+        manager.receive(sender, message, out)
+
+    def _compare_lists(self, sender: Address, standing: Standing, out: list[Effect]) -> None:
+        answer, over = self.peers.standing(sender.node, standing, self.manager.epoch, self._comparing(out))
+        self.book.heard(sender.node, out)
+        for claim in over:
+            self.manager.departed(claim, out, "not listed")
+        if answer is not None:
+            out.append(Send(Address(sender.node, CLAIMANT), answer))
+
+    def _comparing(self, out: list[Effect]) -> Callable[[Entry], Short | None]:
+        return lambda entry: self._compare(entry, out)
+
+    def _compare(self, entry: Entry, out: list[Effect]) -> Short | None:
+        """Bring what is here of a claim to what its node says of it; what is here, if it is less than that.
+
+        A journal that lacked its last turns may have kept units of an earlier activation, units that were given back
+        since, or an earlier hard end.
+        """
+        claim, attempt = entry.claim, entry.attempt
+        row = self.manager.row_of(claim, attempt)
+        if not entry.inside:
+            self._repeat_grant(row, out)
+            return None
+        units = self.book.units(claim, attempt) if row is not None and row.active else ()
+        kept = tuple(unit for unit in units if is_in(unit.fence, entry.fences))
+        if len(kept) < number_in(entry.fences):
+            return Short(claim, attempt, runs_of(unit.fence for unit in units))
+        if row is None:
+            return None
+        if len(kept) < len(units):
+            self.manager.on_shrink(ShrinkRow(claim, attempt, counted(kept, self.node), kept), out)
+        if not kept:
+            return None
+        if not self._extended(entry, row, out):
+            return Short(claim, attempt)
+        self.manager.on_entered(Entered(claim, attempt), out)
+        if not row.last:
+            # It is granted, so what follows on this node has come: nothing is to be told there any more.
+            out.append(CancelTimer(f"{PROMOTE_TIMER}{claim}"))
+        return None
+
+    def _repeat_grant(self, row: Row | None, out: list[Effect]) -> None:
+        """A claim that was granted waits again: its node has lost that, so the way on is told again."""
+        if row is not None and row.active and not row.last:
+            leases = self.book.of_claim(row.claim)
+            if any(lease.active and lease.attempt == row.attempt for lease in leases):
+                self.manager.promote(row, out)
+
+    def _extended(self, entry: Entry, row: Row, out: list[Effect]) -> bool:
+        """Whether the claim lasts here for as long as it was promised."""
+        ends_at = row.terms.for_ms
+        if entry.for_ms is None or ends_at is None or entry.for_ms <= ends_at:
+            return True
+        order = ExtendRow(entry.claim, entry.attempt, entry.for_ms)
+        self.manager.on_extend(Address(entry.claim.node, CLAIMANT), order, out)
+        now = self.manager.row_of(entry.claim, entry.attempt)
+        return now is not None and now.terms.for_ms == entry.for_ms
 
     def _note_peers(self, out: list[Effect]) -> None:
         """Rows of other nodes' claims that have come or gone in this turn: what is saved tells."""
@@ -154,6 +237,8 @@ class PoolSide:
                     if claim.node != self.node and claim not in self.manager.rows:
                         self.peers.left(claim)
                         self.book.unwatch(claim, out)
+                case Send(_, UnitsBack(pools)) if self.manager.counts.touched is not None:
+                    self._back.update(pools)
                 case _:
                     pass
 

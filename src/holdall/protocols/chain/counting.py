@@ -30,6 +30,8 @@ class Counts:
         self.parked: set[ClaimId] = set()
         self._movable: dict[str, set[ClaimId]] = {}
         """Per pool the active rows that use it and are not last: they can still be called back."""
+        self.touched: set[str] | None = None
+        """Pools where somebody has come, gone or been served, for a reader that empties it; None: nobody reads."""
 
     def twin(self, rows: Mapping[ClaimId, Row], capacity: Callable[[str], int]) -> Self:
         """An independent copy over the copied rows."""
@@ -41,6 +43,7 @@ class Counts:
         twin._spent = {pool: line.copy() for pool, line in self._spent.items()} if self._spent else {}
         twin.parked = self.parked.copy()
         twin._movable = {pool: claims.copy() for pool, claims in self._movable.items()}
+        twin.touched = None if self.touched is None else self.touched.copy()
         return twin
 
     def __eq__(self, other: object) -> bool:
@@ -210,11 +213,13 @@ class Counts:
 
     def waits(self, row: Row, *, spent: bool) -> None:
         """The row stands in line. `spent`: it must not be passed any more."""
+        self._touch(row.most)
         for pool, _ in row.most:
             self._stand(pool, row, spent=spent)
 
     def waits_no_more(self, row: Row) -> None:
         """The row has left the lines."""
+        self._touch(row.most)
         for pool, _ in row.most:
             self._leave(pool, row)
         self.parked.discard(row.claim)
@@ -227,6 +232,7 @@ class Counts:
 
     def takes(self, row: Row) -> None:
         """The row is active with `row.vector`."""
+        self._touch(row.vector)
         for pool, units in row.vector:
             self._use[pool] = self._use.get(pool, 0) + units
             if not row.last:
@@ -234,6 +240,7 @@ class Counts:
 
     def gives_back(self, row: Row) -> None:
         """The row is not active any more."""
+        self._touch(row.vector)
         for pool, units in row.vector:
             rest = self._use[pool] - units
             if rest:
@@ -255,6 +262,7 @@ class Counts:
             if parked == (claim in self.parked):
                 continue
             changed.append(row)
+            self._touch(row.most)
             if parked:
                 for name, _ in row.most:
                     if not is_limit_pool(name):
@@ -266,6 +274,10 @@ class Counts:
                     if not is_limit_pool(name):
                         self._stand(name, row, spent=spent(row))
         return changed
+
+    def _touch(self, vector: Vector) -> None:
+        if self.touched is not None:
+            self.touched.update(pool for pool, _ in vector)
 
     def _stand(self, pool: str, row: Row, *, spent: bool) -> None:
         insort(self._lines.setdefault(pool, []), row.age)
