@@ -1,0 +1,247 @@
+"""What several nodes have told, as one listing: in an order that does not depend on who answered first.
+
+A peer speaks for itself only: for its own units, claims, leases and history. Rows about claims of others that are not
+about its own units are dropped.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from holdall.model import frames
+from holdall.model.names import printed_id
+from holdall.model.why import Why
+from holdall.parties.inquiries import Inquiry
+from holdall.parties.questions import (
+    CLAIMS_MAX,
+    HeldOf,
+    LeaseOf,
+    LineOf,
+    LogOf,
+    NamedOf,
+    Places,
+    PoolOf,
+    Pools,
+    Question,
+    UnitOf,
+    WaitOf,
+)
+from holdall.parties.spanning import merged, named
+from holdall.parties.state import State
+from holdall.protocols.chain.rows import claim_named
+from holdall.protocols.vocabulary import ClaimId, Stamp
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Joining:
+    """Reads the rows of inquiries; changes nothing."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    # ------------------------------------------------------------ listings
+
+    def pools(self, inquiry: Inquiry) -> list[frames.PoolRow]:
+        """By name, labels, and node."""
+        names = self._names(inquiry)
+        rows = [
+            msgspec.structs.replace(
+                one.row,
+                node=self._state.name_of(node),
+                units=tuple(_unit_named(unit, names) for unit in one.row.units),
+            )
+            for node, one in _rows(inquiry, PoolOf)
+        ]
+        return sorted(rows, key=lambda row: (row.pool, sorted(row.labels.items()), row.node))
+
+    def leases(self, inquiry: Inquiry) -> list[frames.LeaseView]:
+        """Oldest first; those whose own node can't be asked as the nodes of their units know them."""
+        views = [self._view(node, one) for node, one in _rows(inquiry, LeaseOf)]
+        names = self._names(inquiry)
+        held: dict[ClaimId, list[HeldOf]] = {}
+        for _, one in _rows(inquiry, HeldOf):
+            if not self._tells(inquiry, one.claim.node):
+                held.setdefault(one.claim, []).append(one)
+        views += [self._held_view(claim, held[claim], names.get(str(claim))) for claim in sorted(held)]
+        return sorted(views, key=lambda view: (view.since_ms, view.lease))
+
+    def waits(self, inquiry: Inquiry) -> list[Why]:
+        """In order of age; last those that are in no line."""
+        names = self._names(inquiry)
+        lines = self._lines(inquiry)
+        found: list[tuple[Stamp | None, Why]] = []
+        for node, wait in self._waits(inquiry):
+            of_claim = lines.get(wait.claim, {})
+            why = merged(wait, of_claim, inquiry.not_asked, self._state.name_of)
+            why = msgspec.structs.replace(why, node=self._state.name_of(node))
+            stamps = [line.stamp for told in of_claim.values() for line in told if line.stamp is not None]
+            if wait.stamp is not None:
+                stamps.append(wait.stamp)
+            found.append((min(stamps, default=None), named(why, names)))
+        return [why for _, why in sorted(found, key=_age)]
+
+    def log(self, inquiry: Inquiry) -> list[frames.LogRow]:
+        """By time; rows of one node in the order in which it wrote them when its clock stood still."""
+        rows = [
+            msgspec.structs.replace(one.row, node=self._state.name_of(node))
+            for node, one in _rows(inquiry, LogOf)
+        ]
+        return sorted(rows, key=lambda row: (row.at_ms, row.node, row.seq))
+
+    def found(self, inquiry: Inquiry) -> list[frames.LeaseView]:
+        """Leases and waiting claims that `find` has found."""
+        views = {
+            view.lease: view for node, one in _rows(inquiry, LeaseOf) for view in (self._view(node, one),)
+        }
+        return [views[lease] for lease in sorted(views)]
+
+    def units(self, inquiry: Inquiry) -> list[tuple[str, UnitOf]]:
+        """(node, unit) of the units that `find` has found on other nodes."""
+        own = self._state.settings.node
+        return sorted(
+            ((node, unit) for node, unit in _rows(inquiry, UnitOf) if node != own), key=lambda one: one[0]
+        )
+
+    # ------------------------------------------------------------ what is still to be asked
+
+    def unplaced(self, inquiry: Inquiry) -> dict[str, Question]:
+        """Node -> the question for places of waiting claims that it has not told."""
+        lines = self._lines(inquiry)
+        wanted: dict[str, dict[ClaimId, Pools]] = {}
+        for _, wait in self._waits(inquiry):
+            of_claim = lines.get(wait.claim, {})
+            for places in wait.placements:
+                for node, pools in places:
+                    if not _has_line(of_claim.get(node, ()), places):
+                        known = wanted.setdefault(node, {})
+                        known[wait.claim] = tuple(sorted({*known.get(wait.claim, ()), *pools}))
+        return {
+            node: Question(
+                "lines", claims=tuple(claims)[:CLAIMS_MAX], wants=tuple(claims.values())[:CLAIMS_MAX]
+            )
+            for node, claims in wanted.items()
+            if self._in_reach(inquiry, node)
+        }
+
+    def unnamed(self, inquiry: Inquiry) -> dict[str, Question]:
+        """Node -> the question what people call its claims, for those that others have told of."""
+        names = self._names(inquiry)
+        claims: dict[str, set[ClaimId]] = {}
+        for party in self._parties(inquiry):
+            claim = None if party in names else _claim_of(party)
+            if claim is not None and self._in_reach(inquiry, claim.node):
+                claims.setdefault(claim.node, set()).add(claim)
+        return {
+            node: Question("claims", claims=tuple(sorted(named_here))[:CLAIMS_MAX])
+            for node, named_here in claims.items()
+        }
+
+    # ------------------------------------------------------------ inside
+
+    def _parties(self, inquiry: Inquiry) -> Iterator[str]:
+        for _, pool in _rows(inquiry, PoolOf):
+            yield from (unit.party for unit in pool.row.units if unit.party)
+        for _, wait in self._waits(inquiry):
+            yield from (blocker.party for blocker in wait.why.blockers if blocker.party)
+        known = {wait.claim for _, wait in self._waits(inquiry)}
+        for _, line in _rows(inquiry, LineOf):
+            if line.claim in known:
+                yield from (blocker.party for blocker in line.blockers if blocker.party)
+        for _, held in _rows(inquiry, HeldOf):
+            if not self._tells(inquiry, held.claim.node):
+                yield str(held.claim)
+
+    def _names(self, inquiry: Inquiry) -> dict[str, NamedOf]:
+        """Claim's id as text -> what people call it."""
+        names = {
+            str(wait.claim): NamedOf(wait.claim, wait.why.claim, wait.why.holder, wait.why.reason)
+            for _, wait in self._waits(inquiry)
+        }
+        names |= {str(one.claim): one for node, one in _rows(inquiry, NamedOf) if one.claim.node == node}
+        return names
+
+    def _waits(self, inquiry: Inquiry) -> Iterable[tuple[str, WaitOf]]:
+        waits = {wait.claim: (node, wait) for node, wait in _rows(inquiry, WaitOf) if wait.claim.node == node}
+        return waits.values()
+
+    def _lines(self, inquiry: Inquiry) -> dict[ClaimId, dict[str, list[LineOf]]]:
+        found: dict[ClaimId, dict[str, list[LineOf]]] = {}
+        for node, line in _rows(inquiry, LineOf):
+            found.setdefault(line.claim, {}).setdefault(node, []).append(line)
+        return found
+
+    def _view(self, node: str, one: LeaseOf) -> frames.LeaseView:
+        return msgspec.structs.replace(one.view, node=self._state.name_of(node))
+
+    def _tells(self, inquiry: Inquiry, node: str) -> bool:
+        """Whether the node has told all of its own leases."""
+        return (
+            node in inquiry.rows
+            and node not in inquiry.not_asked
+            and (node in inquiry.peers or (inquiry.own and node == self._state.settings.node))
+        )
+
+    def _in_reach(self, inquiry: Inquiry, node: str) -> bool:
+        """Whether it may be asked in a further round, by what the client wants and what is known."""
+        if node == self._state.settings.node:
+            return True
+        local = isinstance(inquiry.request, frames.Ask) and inquiry.request.local
+        return not local and self._state.neighbours.node(node) is not None
+
+    def _held_view(self, claim: ClaimId, held: list[HeldOf], told: NamedOf | None) -> frames.LeaseView:
+        first, name = held[0], self._state.name_of(claim.node)
+        known = self._state.neighbours.node(claim.node)
+        silent = known is None or known.state in {"silent", "stopped"}
+        until_ms = None if first.for_ms is None else first.since_ms + first.for_ms
+        return frames.LeaseView(
+            lease=printed_id(str(claim)) if told is None else told.printed,
+            holder=f"a claim of {name}" if told is None else told.holder,
+            user="",
+            pid=0,
+            reason="" if told is None else told.reason,
+            state="active",
+            units=tuple(sorted(unit for one in held for unit in one.units)),
+            needs=(),
+            since_ms=min(one.since_ms for one in held),
+            waited_ms=0,
+            ttl_ms=first.ttl_ms,
+            until_ms=until_ms if told is None else told.until_ms,
+            expires_ms=0,
+            renewing=told is not None and told.renewing,
+            node=name,
+            silent=(name,) if silent and claim.node != self._state.settings.node else (),
+        )
+
+
+def _rows(inquiry: Inquiry, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
+    for node in sorted(inquiry.rows):
+        for row in inquiry.rows[node]:
+            if isinstance(row, kind):
+                yield node, row
+
+
+def _has_line(lines: Iterable[LineOf], places: Places) -> bool:
+    nodes = sorted(node for node, _ in places)
+    return any(line.state == "absent" or sorted(line.nodes) == nodes for line in lines)
+
+
+def _unit_named(unit: frames.UnitRow, names: dict[str, NamedOf]) -> frames.UnitRow:
+    told = names.get(unit.party) if unit.party else None
+    if told is None:
+        return unit
+    return msgspec.structs.replace(unit, lease=told.printed, holder=told.holder, party="")
+
+
+def _claim_of(party: str) -> ClaimId | None:
+    """The claim that a text of another node names, if it names one."""
+    try:
+        return claim_named(party)
+    except ValueError:
+        return None
+
+
+def _age(found: tuple[Stamp | None, Why]) -> tuple[bool, tuple[Stamp, ...], int, str]:
+    stamp, why = found
+    return (stamp is None, () if stamp is None else (stamp,), why.since_ms, why.claim)
