@@ -72,14 +72,33 @@ def explore(
 
 @app.command(
     epilog="Examples: holdall lab simulate --load saturated --pools 8 --seed 1 · "
-    "holdall lab simulate --nodes 4 --faults crash=2,loss=0.01 --seeds 20 · holdall lab simulate --protocol ordered --json"
+    "holdall lab simulate --nodes 4 --faults crash=2,loss=0.01 --seeds 20 · holdall lab simulate --protocol ordered --json · "
+    "holdall lab simulate --whole --nodes 5 --faults all --seeds 20"
 )
 def simulate(
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Whole nodes with clients, clocks and a bus instead of the bare protocol. Times are seconds then.",
+        ),
+    ] = False,
     protocol: Annotated[str, typer.Option(help="chain, ordered, or the yardstick central.")] = "chain",
-    pools: Annotated[int, typer.Option(min=1, help="Pools in all, in blocks over the nodes.")] = 8,
-    units: Annotated[int, typer.Option(min=1, help="Units of a pool.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes that share the pools.")] = 1,
-    k: Annotated[int, typer.Option("--k", min=1, help="Pools of a claim.")] = 2,
+    pools: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pools in all, in blocks over the nodes (8); --whole: of each node (2)."),
+    ] = None,
+    units: Annotated[int | None, typer.Option(min=1, help="Units of a pool (1); --whole: 2.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Nodes that share the pools (1); --whole: 3.")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="Pools of a claim (2); --whole: at most (3).")
+    ] = None,
+    clients: Annotated[int, typer.Option(min=1, help="--whole: clients of each node.")] = 2,
+    reach: Annotated[
+        int, typer.Option(min=1, help="--whole: a client's claims go to the pools of so many nodes.")
+    ] = 3,
     load: Annotated[str, typer.Option(help="low, medium or saturated.")] = "medium",
     local: Annotated[
         float | None, typer.Option(min=0, max=1, help="Share of claims that stay on one node.")
@@ -87,12 +106,20 @@ def simulate(
     wide: Annotated[
         bool, typer.Option("--wide", help="One client wants all pools, the others one each.")
     ] = False,
-    hold: Annotated[float, typer.Option(help="Mean hold, in mean message delays.")] = 5.0,
+    hold: Annotated[
+        float | None, typer.Option(help="Mean hold, in mean message delays (5); --whole: in s (1.5).")
+    ] = None,
     cancel: Annotated[
         float, typer.Option(min=0, max=1, help="Share of claims given up while waiting.")
     ] = 0.0,
     now: Annotated[float, typer.Option(min=0, max=1, help="Share of claims that do not wait.")] = 0.0,
-    faults: Annotated[str, typer.Option(metavar="KIND=N,…", help="e.g. crash=2,restart=1,loss=0.01.")] = "",
+    faults: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND=N,…",
+            help="e.g. crash=2,restart=1,loss=0.01; --whole: also pause, split, oneway, bridge, bus, slow, kill, nap, or all.",
+        ),
+    ] = "",
     passes: Annotated[
         int, typer.Option(min=0, help="Younger claims that may get ahead of a waiting one at a node.")
     ] = 8,
@@ -102,35 +129,65 @@ def simulate(
     try_from: Annotated[
         int, typer.Option(min=1, help="Claims over so many nodes try all at once first.")
     ] = 1000,
-    duration: Annotated[float, typer.Option(help="In mean message delays.")] = 4000.0,
+    duration: Annotated[
+        float | None, typer.Option(help="In mean message delays (4000); --whole: in s (120).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Everything random comes from it.")] = 1,
     seeds: Annotated[int, typer.Option(min=1, help="So many runs, with the seeds from --seed on.")] = 1,
     strict: Annotated[bool, typer.Option("--strict", help="Check every property after every turn.")] = False,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the run, or the first with a violation.")
     ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="--whole: write what its clients saw, for `holdall check`."),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Seeded runs in virtual time with delays and faults, judged all the time; one seed, one run. Exit 1: violation."""
+    if whole:
+        from holdall.lab.whole import WholeAsked, run_whole
+
+        return run_whole(
+            WholeAsked(
+                nodes=nodes or 3,
+                pools=pools or 2,
+                units=units or 2,
+                k=k or 3,
+                clients=clients,
+                reach=reach,
+                hold=hold or 1.5,
+                faults=faults,
+                passes=passes,
+                passes_per_ahead=passes_per_ahead,
+                try_from=try_from,
+                duration=duration or 120.0,
+                seed=seed,
+                seeds=seeds,
+                trace=trace,
+                history=history,
+                json=json,
+            )
+        )
     from holdall.lab.simulate import Asked, run_simulate
 
     asked = Asked(
         protocol=protocol,
-        pools=pools,
-        units=units,
-        nodes=nodes,
-        k=k,
+        pools=pools or 8,
+        units=units or 1,
+        nodes=nodes or 1,
+        k=k or 2,
         load=load,
         local=local,
         wide=wide,
-        hold=hold,
+        hold=5.0 if hold is None else hold,
         cancel=cancel,
         now=now,
         faults=faults,
         passes=passes,
         passes_per_ahead=passes_per_ahead,
         try_from=try_from,
-        duration=duration,
+        duration=4000.0 if duration is None else duration,
         seed=seed,
         seeds=seeds,
         strict=strict,

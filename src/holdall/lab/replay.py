@@ -16,6 +16,8 @@ from holdall.machine.trace import BadTrace, Header, Trace, read
 from holdall.machine.trace import replay as run_again
 from holdall.simulator.setup import from_plain
 from holdall.simulator.systems import system
+from holdall.simulator.whole.setup import builder as whole_builder
+from holdall.simulator.whole.setup import from_plain as from_plain_whole
 
 SAME, DIFFERS, USAGE = 0, 1, 64
 JSON_VERSION = 1
@@ -80,6 +82,8 @@ def builder(header: Header) -> Build:
         match header.driver:
             case "simulator":
                 return system(from_plain(header.world)).host
+            case "whole":
+                return whole_builder(from_plain_whole(header.world))
             case "explorer":
                 return _explorer_builder(header)
             case "node":

@@ -4,7 +4,6 @@ import random
 from typing import TYPE_CHECKING
 
 from holdall.machine.host import Turn
-from holdall.parties.whole import whole_node
 from holdall.simulator.faults import Strike
 from holdall.simulator.sites import State
 from holdall.simulator.whole.computers import SOCKET_MS, Computer
@@ -93,6 +92,6 @@ class WholeFalls:
         boot = site.boot(kind, now=clock, ttl_ms=run.setup.ttl_max_ms, chance=self._chance)
         if kind in _WITH_CLIENTS:
             computer.rebooted(run.now)
-        site.host = whole_node(run.setup.whole_node(computer.number))
+        run.rebuilt(computer)
         run.carry(computer, "recover", (), site.host.recover(dict(site.records), boot), boot)
         run.goes_on(computer)

@@ -18,7 +18,6 @@ from holdall.machine.trace import Kind, Step
 from holdall.model import frames
 from holdall.parties.messages import HOOKS, MANAGER, PROCESSES, SESSION, RunHook, WatchProcess
 from holdall.parties.pool_side import PoolSide
-from holdall.parties.whole import whole_node
 from holdall.simulator.faults import strikes
 from holdall.simulator.sites import Site, State
 from holdall.simulator.whole.computers import SOCKET_MS, Computer, hook_result
@@ -27,7 +26,7 @@ from holdall.simulator.whole.figures import Tally, WholeFigures
 from holdall.simulator.whole.judge import WholeJudge, left_over
 from holdall.simulator.whole.net import Net
 from holdall.simulator.whole.seats import WholeSeats
-from holdall.simulator.whole.setup import CALM, QUIET, WholeSetup, node_id, node_name
+from holdall.simulator.whole.setup import CALM, QUIET, WholeSetup, builder, node_id, node_name
 from holdall.simulator.whole.story import Story
 
 LOOK_MS = 250.0
@@ -68,13 +67,14 @@ class WholeRun:
         self._chance = random.Random(f"holdall whole {setup.seed}")
         self._quiet = setup.duration_ms * QUIET
         self._faulty = setup.faults.any()
+        self._build = builder(setup)
         self.net = Net(setup)
         self.story = Story(on_record or (lambda _: None))
         self.computers = [
             Computer(
                 number,
                 node_name(number),
-                Site(node_id(number), whole_node(setup.whole_node(number))),
+                Site(node_id(number), self._build(node_id(number))),
                 self._chance,
                 drift=setup.drift,
             )
@@ -303,6 +303,10 @@ class WholeRun:
         """An order's answer reaches the process that gave the order, or nobody."""
         if computer.site.incarnation == incarnation:
             self.arrive(computer, answer)
+
+    def rebuilt(self, computer: Computer) -> None:
+        """The node's process starts again: fresh machines."""
+        computer.site.host = self._build(computer.site.host.node)
 
     def known_as(self, computer: Computer, node: str) -> None:
         """The computer's node has another id from now on."""

@@ -4,12 +4,14 @@ Times are milliseconds of true time; every node and every client has a clock of 
 slower.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
 
+from holdall.machine.host import Host
 from holdall.parties.messages import AgentSettings, PoolSpec
-from holdall.parties.whole import WholeNode
+from holdall.parties.whole import WholeNode, whole_node
 from holdall.simulator.faults import Blows
 
 CALM = 0.7
@@ -162,12 +164,12 @@ class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             own.append(PoolSpec(pool=COMMON, name=COMMON, units=units))
         return tuple(own)
 
-    def whole_node(self, number: int, node: str = "", *, instance: str = "") -> WholeNode:
-        """What a node's machines are built from; `node` is its id where it is not its first one."""
-        del instance
+    def whole_node(self, node: str) -> WholeNode:
+        """What the machines of the node with this id are built from."""
+        number = number_of(node)
         return WholeNode(
             agent=AgentSettings(
-                node=node or node_id(number),
+                node=node,
                 name=node_name(number),
                 uid=UID,
                 ttl_ms=self.ttl_ms,
@@ -180,12 +182,23 @@ class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             passes_per_ahead=self.passes_per_ahead,
             try_from=self.try_from,
             sweep_ms=self.quarantine_ms,
+            instance=number + 1,
         )
 
 
-def node_id(number: int) -> str:
-    """`n000`: ids ascend with the numbers."""
-    return f"n{number:03d}"
+def builder(setup: WholeSetup) -> Callable[[str], Host]:
+    """Builds any node of a run anew."""
+    return lambda node: whole_node(setup.whole_node(node))
+
+
+def node_id(number: int, life: int = 1) -> str:
+    """`n000`, and `n000-2` when it has lost its disk, and with that its key. Ids ascend with the numbers."""
+    return f"n{number:03d}" if life == 1 else f"n{number:03d}-{life}"
+
+
+def number_of(node: str) -> int:
+    """The number of the computer that has this node. Raises ValueError."""
+    return int(node[1:].partition("-")[0])
 
 
 def node_name(number: int) -> str:
