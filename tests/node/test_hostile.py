@@ -16,6 +16,7 @@ from holdall.machine.host import Arrival, Host, Turn
 from holdall.model import frames
 from holdall.model.names import FRAME_BYTES_MAX
 from holdall.node.assembly import build_host
+from holdall.node.process import Process
 from holdall.node.settings import parse_settings
 from holdall.parties.messages import (
     AGENT,
@@ -140,7 +141,7 @@ class Driver:
     """Plays the node's driver over a host, and knows the keys and ids that its clients were told."""
 
     def __init__(self) -> None:
-        self.host: Host = build_host(SETTINGS, epoch=1, incarnation=1, pid=1, uid=1000)
+        self.host: Host = build_host(SETTINGS, epoch=1, incarnation=1, process=Process(pid=1, uid=1000))
         self.records: dict[str, Record] = {}
         self.incarnation = 1
         self.timers: dict[str, SetTimer] = {}
@@ -162,7 +163,9 @@ class Driver:
         epoch = 1 if kind == "same" else self.incarnation
         if kind == "lost":
             self.records.clear()
-        self.host = build_host(SETTINGS, epoch=epoch, incarnation=self.incarnation, pid=1, uid=1000)
+        self.host = build_host(
+            SETTINGS, epoch=epoch, incarnation=self.incarnation, process=Process(pid=1, uid=1000)
+        )
         self.timers.clear()
         self.hooks.clear()
         quarantine_ms = 0 if kind == "same" else 306_000
@@ -208,7 +211,7 @@ class Driver:
                 assert isinstance(message, RunHook)
                 self.hooks.append((sender, message))
                 continue
-            assert to.part.startswith(("session/", "processes")), to
+            assert to.part.startswith(("session/", "processes", "node", "bus")), to
             data = frames.pack(message)  # type: ignore[arg-type]
             assert len(data) <= FRAME_BYTES_MAX + frames.LENGTH_BYTES
             if isinstance(message, frames.Granted):

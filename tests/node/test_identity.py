@@ -13,10 +13,11 @@ from holdall.node.identity import identity_of
 def test_the_first_start_makes_a_key_for_its_owner_only_and_later_ones_find_it(tmp_path: Path) -> None:
     made = identity_of(tmp_path)
     assert (tmp_path / paths.KEY_NAME).stat().st_mode & 0o777 == 0o600
-    assert identity_of(tmp_path, may_make=False) == made
-    assert made.id == made.public[:20].lower() == node_id(public_of(made.seed))
-    assert identity_of(tmp_path.parent / tmp_path.name) == made
-    assert made.seed not in repr(made)
+    seed = (tmp_path / paths.KEY_NAME).read_text().strip()
+    again = identity_of(tmp_path, may_make=False)
+    assert (again.id, again.public) == (made.id, made.public)
+    assert made.id == made.public[:20].lower() == node_id(public_of(seed))
+    assert seed not in repr(made)
     assert [path.name for path in tmp_path.iterdir()] == [paths.KEY_NAME]
 
 
@@ -34,6 +35,13 @@ def test_a_key_that_the_journal_needs_is_not_made_anew(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    identity_of(tmp_path)
+    (tmp_path / paths.KEY_NAME).chmod(0o644)
+    with pytest.raises(BadConfig, match="Close it with: chmod 600"):
+        identity_of(tmp_path)
+
+
 def other_letter(text: str, place: int) -> str:
     return text[:place] + ("A" if text[place] != "A" else "B") + text[place + 1 :]
 
@@ -41,19 +49,20 @@ def other_letter(text: str, place: int) -> str:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda seed: "",
+        lambda _: "",
         lambda seed: seed[:-1],
         lambda seed: seed + "AAAA",
         lambda seed: other_letter(seed, 20),
         lambda seed: other_letter(seed, len(seed) - 1),
         lambda seed: "SO" + seed[2:],
-        lambda seed: "é" * 58,
+        lambda _: "é" * 58,
     ],
 )
 def test_a_damaged_key_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     text = spoil(new_seed())
     (tmp_path / paths.KEY_NAME).write_text(text)
+    (tmp_path / paths.KEY_NAME).chmod(0o600)
     with pytest.raises(BadConfig, match="is damaged"):
         identity_of(tmp_path)
     assert (tmp_path / paths.KEY_NAME).read_text() == text

@@ -81,6 +81,9 @@ def test_a_node_without_bus_has_none_and_the_files_of_one_lie_beside_the_configu
     assert bus('[bus]\nlisten = "[::1]:4222"\nserver = "bin/nats-server"') == BusSettings(
         listen=("::1", 4222), server=tmp_path / "bin" / "nats-server"
     )
+    assert bus('[bus]\nlisten = "10.0.0.7:4222"\nadvertise = ["lab-1.example.org"]') == BusSettings(
+        listen=("10.0.0.7", 4222), advertise=("lab-1.example.org",)
+    )
     assert bus('[bus]\nservers = ["nats://a:4222", "tls://b:4223"]\ncreds = "/etc/x.creds"') == BusSettings(
         servers=("nats://a:4222", "tls://b:4223"), creds=Path("/etc/x.creds")
     )
@@ -104,7 +107,10 @@ def test_a_node_without_bus_has_none_and_the_files_of_one_lie_beside_the_configu
         ("[bus]\nservers = 'nats://a:1'", "must be a list of texts"),
         ("[bus]\nservers = ['a:4222']\ncreds = 'x'", "must be nats://HOST:PORT"),
         ("[bus]\nservers = ['nats://a:99999']\ncreds = 'x'", "must be nats://HOST:PORT"),
-        ("[bus]\nservers = ['nats://a:4222']", "See: holdall nats-config"),
+        ("[bus]\nsystem = 'x'", "system is for a cluster that somebody else runs"),
+        ("[bus]\nservers = ['nats://a:4222']\nsystem = 'A b'", "must be letters a-z"),
+        ("[bus]\nadvertise = ['10.0.0.7']", "give listen, too"),
+        ("[bus]\nlisten = '0.0.0.0:1'\nadvertise = ['10.0.0.7:1']", "without a port"),
         ("[bus]\nservers = ['nats://a:4222']\ncreds = ''", "creds is empty"),
         ("[bus]\ncreds = 'x'", "give its servers, too"),
         ("[bus]\nlisten = '0.0.0.0:1'\nservers = ['nats://a:4222']\ncreds = 'x'", "exclude each other"),

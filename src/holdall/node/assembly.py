@@ -4,50 +4,60 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from holdall.machine.contract import Boot, Record
 from holdall.machine.host import Host, Turn
 from holdall.node.configured import RHO_PPM, Settings
+from holdall.node.process import Process
 from holdall.node.recorder import records_of, settings_of
 from holdall.node.release import version
+from holdall.parties.directory_messages import DirectorySettings
 from holdall.parties.messages import AgentSettings
 from holdall.parties.whole import WholeNode, whole_node
 
 
 def build_host(
-    settings: Settings, *, epoch: int, incarnation: int, node: str = "", pid: int = 0, uid: int = -1
+    settings: Settings, *, epoch: int, incarnation: int, node: str = "", process: Process | None = None
 ) -> Host:
-    """The machines of one node, neither started nor recovered.
-
-    `node`: its id; its name when left out. `pid` and `uid` are those of the process that serves; this one's when
-    they are left out.
-    """
+    """The machines of one node, neither started nor recovered. `node`: its id; its name when left out."""
     return whole_node(
         _whole(
             settings,
+            process or Process(pid=os.getpid(), uid=os.geteuid()),
             node=node or settings.name,
             epoch=epoch,
             incarnation=incarnation,
-            pid=pid or os.getpid(),
-            uid=os.geteuid() if uid < 0 else uid,
         )
     )
 
 
-def _whole(settings: Settings, *, node: str, epoch: int, incarnation: int, pid: int, uid: int) -> WholeNode:
+def _whole(settings: Settings, process: Process, *, node: str, epoch: int, incarnation: int) -> WholeNode:
     defaults = settings.defaults
     agent = AgentSettings(
         node=node,
         name=settings.name,
-        uid=uid,
+        uid=process.uid,
         ttl_ms=defaults.ttl_ms,
         ttl_max_ms=defaults.ttl_max_ms,
         wait_ms=defaults.wait_ms,
         margin_ms=defaults.margin_ms,
         rho_ppm=RHO_PPM,
         version=version(),
-        pid=pid,
+        pid=process.pid,
         config=settings.source,
         state_folder=str(settings.state),
+    )
+    directory = DirectorySettings(
+        node=node,
+        name=settings.name,
+        instance=process.instance,
+        address=process.address,
+        location=settings.node.location,
+        started_wall_ms=process.started_wall_ms,
+        members=process.members,
+        ttl_max_ms=defaults.ttl_max_ms,
+        rho_ppm=RHO_PPM,
     )
     return WholeNode(
         agent=agent,
@@ -57,6 +67,9 @@ def _whole(settings: Settings, *, node: str, epoch: int, incarnation: int, pid: 
         passes=defaults.passes,
         passes_per_ahead=defaults.passes_per_ahead,
         sweep_ms=defaults.quarantine_ms,
+        instance=process.number,
+        directory=directory,
+        gated=True,
     )
 
 
@@ -76,8 +89,7 @@ def host_of_world(world: Mapping[str, Any]) -> Host:
         node=world["node"],
         epoch=world["epoch"],
         incarnation=world["incarnation"],
-        pid=world["pid"],
-        uid=world["uid"],
+        process=msgspec.convert(world["process"], Process),
     )
     host = _Seeded(built.node, built.parts, built.link)
     host.seed = records_of(world)

@@ -7,15 +7,14 @@ pools, never leaves its host machine.
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
-import msgspec
-
 from holdall.bus.interface import Bus
 from holdall.machine.codec import CODEC, CodecError
 from holdall.machine.contract import Address, Message
+from holdall.machine.link import LINK
+from holdall.machine.link_frames import LinkFrame, LinkOpen
 from holdall.node.clock import boottime_ms
+from holdall.parties.directory_messages import BUS, DIRECTORY, Presence
 
-LINK = "link"
-"""The part of every node to which frames go."""
 REFUSED_LOG_MS = 60_000
 """Of frames that can't be read one is logged so often; all are counted."""
 
@@ -66,8 +65,8 @@ class BusEnd:
             await bus.close()
 
     def post(self, to: str, message: Message) -> None:
-        """Send a frame of the link to a node; it may be lost, and the link repeats it."""
-        if self._bus is None or to == self._node:
+        """Send a frame of the link to a node, or a presence to the node's own id; it may be lost."""
+        if self._bus is None:
             self.unsent += 1
             return
         try:
@@ -85,16 +84,18 @@ class BusEnd:
 
     def _on_frame(self, sender: str, data: bytes) -> None:
         try:
-            frame: msgspec.Struct = CODEC.decode(data)
-            is_frame = CODEC.family_of(frame) == LINK
+            message: Message = CODEC.decode(data)
         except CodecError as error:
             self._refuse(sender, str(error))
             return
-        if not is_frame:
-            self._refuse(sender, f"{type(frame).__name__} is no frame")
-            return
-        self.heard += 1
-        self.put(LINK, Address(sender, LINK), frame)
+        if sender == self._node and isinstance(message, Presence):
+            # A process with this node's key, perhaps this one.
+            self.put(DIRECTORY, Address(self._node, BUS), message)
+        elif sender != self._node and isinstance(message, LinkFrame | LinkOpen):
+            self.heard += 1
+            self.put(LINK, Address(sender, LINK), message)
+        else:
+            self._refuse(sender, f"{type(message).__name__} is nothing that comes from there")
 
     def _refuse(self, sender: str, why: str) -> None:
         self.refused += 1

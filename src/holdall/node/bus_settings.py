@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from holdall.bus.addresses import ADDRESSES_MAX, is_address
+from holdall.bus.subjects import is_system_name
 from holdall.node.configured import BusSettings
 from holdall.node.toml_table import PORT_MAX, Source, Table
 
@@ -22,17 +24,41 @@ def read_bus(source: Source, values: Mapping[str, object], path: Path | None) ->
             "listen and servers exclude each other: a node runs a server of its own, or uses a cluster that is "
             "there. Leave one of them out.",
         )
-    if servers and not table.has("creds"):
-        raise table.bad(
-            "servers", 'servers need creds = "FILE", this node\'s rights there. See: holdall nats-config'
-        )
-    if table.has("creds") and not servers:
-        raise table.bad("creds", "creds is for a cluster that somebody else runs: give its servers, too")
+    for key in ("creds", "system"):
+        if table.has(key) and not servers:
+            raise table.bad(key, f"{key} is for a cluster that somebody else runs: give its servers, too")
     if table.has("server") and servers:
         raise table.bad("server", "server is the program of a server of its own: leave it out beside servers")
+    if table.has("advertise") and listen is None:
+        raise table.bad("advertise", "advertise tells others where listen is reached: give listen, too")
     return BusSettings(
-        listen=listen, servers=servers, creds=_file(table, "creds", path), server=_file(table, "server", path)
+        listen=listen,
+        advertise=_advertise(table),
+        servers=servers,
+        creds=_file(table, "creds", path),
+        system=_system(table),
+        server=_file(table, "server", path),
     )
+
+
+def _advertise(table: Table) -> tuple[str, ...]:
+    addresses = table.texts("advertise")
+    for address in addresses:
+        if not is_address(address):
+            raise table.bad(
+                "advertise",
+                f'"{address[:80]}" must be an IP address or the name of this host, without a port',
+            )
+    if len(addresses) > ADDRESSES_MAX:
+        raise table.bad("advertise", f"{len(addresses)} addresses; at most {ADDRESSES_MAX}")
+    return addresses
+
+
+def _system(table: Table) -> str:
+    system = table.text("system", BusSettings().system)
+    if not is_system_name(system):
+        raise table.bad("system", f'system = "{system[:64]}" must be letters a-z, digits and "-", at most 32')
+    return system
 
 
 def _listen(table: Table) -> tuple[str, int] | None:

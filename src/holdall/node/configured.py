@@ -36,8 +36,12 @@ class BusSettings(msgspec.Struct, frozen=True):
     """
 
     listen: tuple[str, int] | None = None
+    advertise: tuple[str, ...] = ()
+    """Addresses of this host to tell others; empty: those that it finds."""
     servers: tuple[str, ...] = ()
     creds: Path | None = None
+    system: str = "holdall"
+    """How the system is called in that cluster's subjects."""
     server: Path | None = None
     """The program `nats-server`; None: the one in PATH, else the one that was installed with holdall."""
 

@@ -3,15 +3,27 @@
 from collections.abc import Callable
 
 from holdall.machine.contract import Address, Message
+from holdall.machine.link import LINK
 from holdall.model import frames
-from holdall.node.bus_end import LINK, BusEnd
+from holdall.node.bus_end import BusEnd
 from holdall.node.hooks import Hooks
 from holdall.node.hooks import Log as HookLog
 from holdall.node.processes import Processes
 from holdall.node.sockets import Connections
+from holdall.parties.directory_messages import (
+    BUS,
+    ForgetDone,
+    MayServe,
+    MustStop,
+    Shunned,
+    StartRefused,
+    ToNode,
+    Warned,
+)
 from holdall.parties.messages import (
     AGENT,
     HOOKS,
+    NODE,
     PROCESSES,
     SESSION,
     Asked,
@@ -26,6 +38,8 @@ from holdall.parties.messages import (
 Put = Callable[[str, Address, Message], None]
 """Gives a message to a part of the host: part, sender, message."""
 
+Told = Callable[[ToNode], None]
+_TOLD = (MayServe, StartRefused, MustStop, Warned, Shunned, ForgetDone)
 _FROM_NODE = (
     frames.Welcome,
     frames.Queued,
@@ -43,7 +57,8 @@ _FROM_NODE = (
 class NodePorts:
     """All ports of one node. `put` is set before the first turn."""
 
-    def __init__(self, node: str, bus: BusEnd, log: HookLog) -> None:
+    def __init__(self, node: str, bus: BusEnd, told: Told, log: HookLog) -> None:
+        """`told` gets what the directory says to the node itself."""
         self.put: Put = _nowhere
         self.bus = bus
         self.processes = Processes()
@@ -52,6 +67,9 @@ class NodePorts:
         self.lost = 0
         """Messages that had nowhere to go: of a kind that a port does not take."""
         self._node = node
+        self._told = told
+        self._is_open = False
+        self._hooks_held: list[tuple[Address, RunHook]] = []
         self._hook_senders: dict[int, Address] = {}
 
     def deliver(self, sender: Address, to: Address, message: Message) -> None:
@@ -60,14 +78,25 @@ class NodePorts:
             # No connection of that name: the client is gone; it asks again when it comes back.
             self.connections.send(to.part.removeprefix(SESSION), message)
         elif to == Address(self._node, HOOKS) and isinstance(message, RunHook):
-            self._hook_senders[message.run] = sender
-            self.hooks.run(message)
+            if self._is_open:
+                self._run_hook(sender, message)
+            else:
+                self._hooks_held.append((sender, message))
         elif to == Address(self._node, PROCESSES) and isinstance(message, WatchProcess):
             self._watch(sender, message)
-        elif to.node != self._node and to.part == LINK:
+        elif (to.node != self._node and to.part == LINK) or to == Address(self._node, BUS):
             self.bus.post(to.node, message)
+        elif to == Address(self._node, NODE) and isinstance(message, _TOLD):
+            self._told(message)
         else:
             self.lost += 1
+
+    def open(self) -> None:
+        """This start is the right one: commands at units may run. Before, a copy of a running node would run them."""
+        self._is_open = True
+        held, self._hooks_held = self._hooks_held, []
+        for sender, order in held:
+            self._run_hook(sender, order)
 
     def turn_done(self) -> None:
         """Write what the turn sent."""
@@ -83,6 +112,10 @@ class NodePorts:
 
     def _from_session(self, connection: str, message: SessionOpened | Asked | SessionClosed) -> None:
         self.put(AGENT, Address(self._node, SESSION + connection), message)
+
+    def _run_hook(self, sender: Address, order: RunHook) -> None:
+        self._hook_senders[order.run] = sender
+        self.hooks.run(order)
 
     def _hook_done(self, order: RunHook, done: HookDone) -> None:
         sender = self._hook_senders.pop(order.run, None)

@@ -17,6 +17,7 @@ from holdall.machine.trace import Header, Step, write_header, write_step
 from holdall.model.errors import BadConfig
 from holdall.node import families
 from holdall.node.configured import Settings
+from holdall.node.process import Process
 
 __all__ = ["Recorder", "families", "records_of", "settings_of", "world_of"]
 
@@ -24,10 +25,11 @@ __all__ = ["Recorder", "families", "records_of", "settings_of", "world_of"]
 class Recorder:
     """Appends one line a turn to a new file. Raises BadConfig when the file can't be made."""
 
-    def __init__(self, path: Path, settings: Settings, *, node: str, version: str) -> None:
+    def __init__(self, path: Path, settings: Settings, *, node: str, process: Process, version: str) -> None:
         """`node`: its id."""
         self._settings = settings
         self._node = node
+        self._process = process
         self._version = version
         self._count = 0
         try:
@@ -40,7 +42,7 @@ class Recorder:
         self, boot: Boot, records: Mapping[str, Record], turn: Turn, *, at_ms: int, is_first: bool
     ) -> None:
         """The start of the machines, with what the journal had for them: the head of the file."""
-        world = world_of(self._settings, records, boot, node=self._node)
+        world = world_of(self._settings, records, boot, node=self._node, process=self._process)
         header = Header(
             holdall=self._version,
             driver="node",
@@ -71,7 +73,9 @@ class Recorder:
         self._file.flush()
 
 
-def world_of(settings: Settings, records: Mapping[str, Record], boot: Boot, *, node: str) -> dict[str, Any]:
+def world_of(
+    settings: Settings, records: Mapping[str, Record], boot: Boot, *, node: str, process: Process
+) -> dict[str, Any]:
     """Settings, journal and start as plain values, from which `assembly.host_of_world` builds the host again."""
     kept = {key: CODEC.plain(record) for key, record in records.items()}
     plain: dict[str, Any] = {
@@ -80,8 +84,7 @@ def world_of(settings: Settings, records: Mapping[str, Record], boot: Boot, *, n
         "records": kept,
         "epoch": boot.epoch,
         "incarnation": boot.incarnation,
-        "pid": os.getpid(),
-        "uid": os.geteuid(),
+        "process": process,
     }
     built: dict[str, Any] = msgspec.to_builtins(plain, enc_hook=str)
     return built

@@ -9,25 +9,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from holdall.bus.identity import NodeKey
 from holdall.bus.interface import Bus
 from holdall.machine.contract import Address
+from holdall.machine.link import LINK
+from holdall.machine.link_orders import AllParts, Shun
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node import boot, paths
+from holdall.node.admission import Admission
 from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.configured import Settings
 from holdall.node.failpoint import ENV, Failpoint
 from holdall.node.health import Health
 from holdall.node.host_lock import HostLocks, Owner
-from holdall.node.identity import Identity, identity_of
+from holdall.node.identity import identity_of
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
+from holdall.node.membership import Seat, seat_of
 from holdall.node.ports import NodePorts
+from holdall.node.process import this_process
 from holdall.node.recorder import Recorder
 from holdall.node.release import version
 from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
+from holdall.parties.directory_messages import DIRECTORY, Leaving
 from holdall.parties.messages import AGENT, NODE, Reload
 
 USER_SOCKET_MODE = 0o600
@@ -63,12 +70,13 @@ class Service:
         self._new = new
         self._trace = trace
         self._state = _STARTING
-        self.identity: Identity | None = None
+        self.key: NodeKey | None = None
         """Known once `start` has read it."""
         self._stopped = asyncio.Event()
         self._failure = ""
         self._given_bus = bus
         self._ports: NodePorts | None = None
+        self._admission = Admission(self.log, must_stop=self._fail, shun=self._shun)
         self._health = Health(self.health)
         self._boot_id = boot.kernel_boot_id()
         self._locks = HostLocks(Owner(settings.name, str(settings.state), self._boot_id))
@@ -87,10 +95,12 @@ class Service:
         self._listener = self._bind()
         try:
             start = await self._start_record(store, failpoint)
-            ports = self._begin(store, start, failpoint)
+            ports = self._begin(store, start, self._seat(), failpoint)
         except (JournalFull, JournalBroken) as error:
             raise BadConfig(f"{error} Nothing was granted.") from None
         await ports.bus.open()
+        await self._admission.wait(self._stopped)
+        self._open()
         await ports.connections.listen(self._listener)
         self.start_kind = start.kind
         self.quarantine_end_ms = start.record.quarantine_end_ms
@@ -113,8 +123,8 @@ class Service:
             await self._plausible_clock()
         else:
             store.check_turns(earlier, boot_id=self._boot_id)
-        identity = self.identity = identity_of(settings.state, may_make=earlier is None)
-        start = self._decide(identity.id, earlier, others_served=self._take_locks())
+        key = self.key = identity_of(settings.state, may_make=earlier is None)
+        start = self._decide(key.id, earlier, others_served=self._take_locks())
         failpoint.visit("boot-before-commit")
         if earlier is None:
             store.forget_all()
@@ -124,16 +134,24 @@ class Service:
         boot.leave_run_mark(settings.name, settings.state, self._boot_id)
         return start
 
-    def _begin(self, store: Store, start: boot.Start, failpoint: Failpoint) -> NodePorts:
+    def _begin(self, store: Store, start: boot.Start, seat: Seat, failpoint: Failpoint) -> NodePorts:
         """Bring the machines up from the journal; nobody can speak with them yet."""
         from holdall.node.assembly import build_host
 
         node = start.record.id
+        process = this_process(seat.address or socket.gethostname(), seat.members)
         if self._trace is not None:
-            self._recorder = Recorder(self._trace, self.settings, node=node, version=version())
-        ports = self._ports = NodePorts(node, BusEnd(node, self._bus(node), self.log), self.log)
+            self._recorder = Recorder(
+                self._trace, self.settings, node=node, process=process, version=version()
+            )
+        bus = BusEnd(node, seat.bus, self.log)
+        ports = self._ports = NodePorts(node, bus, self._admission.told, self.log)
         host = build_host(
-            self.settings, node=node, epoch=start.record.epoch, incarnation=start.record.incarnation
+            self.settings,
+            node=node,
+            epoch=start.record.epoch,
+            incarnation=start.record.incarnation,
+            process=process,
         )
         loop = self._loop = Loop(
             host, store, ports, self.log, failed=self._fail, failpoint=failpoint, recorder=self._recorder
@@ -142,6 +160,17 @@ class Service:
         loop.begin(start.boot, is_first=start.is_blank)
         return ports
 
+    def _open(self) -> None:
+        """The other nodes have nothing against this start: all parts may speak to them, commands may run."""
+        if self._loop is not None and self._ports is not None:
+            self._loop.put(LINK, Address(self._loop.host.node, NODE), AllParts())
+            self._ports.open()
+
+    def _shun(self, node: str, name: str) -> None:
+        if self._loop is not None:
+            self._loop.put(LINK, Address(self._loop.host.node, NODE), Shun(node))
+        self.log.warning("forgotten: nothing is taken from this node any more", id=node, name=name)
+
     async def until_stopped(self) -> None:
         """Serve until `stop`. Raises NodeFailed when the node can't go on."""
         await self._stopped.wait()
@@ -149,7 +178,7 @@ class Service:
             raise NodeFailed(self._failure)
 
     def stop(self, reason: str) -> None:
-        """Handle nothing any more and end. Leases and waiting claims stay as they are for the next start.
+        """Tell a few other nodes, handle nothing any more and end. Leases and waiting claims stay for the next start.
 
         Closed connections tell the clients; they come back to the next start, or stop at their own deadlines.
         """
@@ -158,6 +187,7 @@ class Service:
         self._state = "draining"
         self.log.info("stopping", reason=reason)
         if self._loop is not None:
+            self._loop.put(DIRECTORY, Address(self._loop.host.node, NODE), Leaving())
             self._loop.run_turn()
             self._loop.stop()
         self._stopped.set()
@@ -176,8 +206,7 @@ class Service:
         except BadConfig as error:
             self.log.warning("not reloaded", why=error.text)
             return
-        kept = self.settings
-        if (fresh.node, fresh.bus, fresh.defaults) != (kept.node, kept.bus, kept.defaults):
+        if _fixed(fresh) != _fixed(self.settings):
             self.log.warning(
                 "[node], [bus] and [defaults] take effect at the next start; only pools were reloaded"
             )
@@ -210,15 +239,19 @@ class Service:
         return {
             "ok": self._state == "serving",
             "node": self.settings.name,
-            "id": "" if self.identity is None else self.identity.id,
+            "id": "" if self.key is None else self.key.id,
             "state": state,
             "bus": {"state": "none"} if self._ports is None else self._ports.bus.shown(),
             "quarantine_ms": left,
             "version": version(),
         }
 
-    def _bus(self, node: str) -> Bus | None:
-        return None if self._given_bus is None else self._given_bus(node)
+    def _seat(self) -> Seat:
+        if self.key is None:
+            raise AssertionError("the key is read first")
+        if self._given_bus is not None:
+            return Seat(self._given_bus(self.key.id))
+        return seat_of(self.settings, self.key, self.log)
 
     def _bind(self) -> socket.socket:
         settings = self.settings
@@ -335,3 +368,9 @@ def _failpoint() -> Failpoint:
         return Failpoint(os.environ.get(ENV, ""))
     except ValueError as error:
         raise BadConfig(str(error)) from None
+
+
+def _fixed(settings: Settings) -> tuple[object, ...]:
+    """What only a start takes over; the state folder is the one in which the node runs, whatever the file says now."""
+    node = settings.node
+    return (node.name, node.listen, node.location, settings.bus, settings.defaults)

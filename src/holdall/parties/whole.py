@@ -5,13 +5,17 @@ Both drivers of whole nodes, the service and the simulator, build their hosts he
 
 import msgspec
 
-from holdall.machine.contract import Address
+from holdall.machine.contract import Address, Machine
 from holdall.machine.host import Host
 from holdall.machine.link import Link
 from holdall.machine.link_peer import LinkSettings
 from holdall.parties.agent import Agent
 from holdall.parties.claimant_side import ClaimantSide
+from holdall.parties.directory import Directory
+from holdall.parties.directory_messages import DIRECTORY, DirectorySettings
+from holdall.parties.directory_view import DirectoryView
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings, PoolSpec
+from holdall.parties.neighbours import Neighbours
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.settling import Settings
@@ -45,6 +49,10 @@ class WholeNode(msgspec.Struct, frozen=True, kw_only=True):
     link: LinkSettings = LinkSettings()
     instance: int = 0
     """A random number of this process below 2**53: tells two processes with one journal apart."""
+    directory: DirectorySettings | None = None
+    """None: a node that never has neighbours, without directory."""
+    gated: bool = False
+    """The directory alone speaks with other nodes until the driver says `AllParts`, as it does on `MayServe`."""
 
 
 def whole_node(node: WholeNode) -> Host:
@@ -74,6 +82,13 @@ def whole_node(node: WholeNode) -> Host:
     claims = ClaimantSide(
         claimant, rho_ppm=settings.rho_ppm, margin_ms=settings.margin_ms, incarnation=node.incarnation
     )
-    agent = Agent(settings, side, incarnation=node.incarnation)
-    link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance)
-    return Host(settings.node, {AGENT: agent, CLAIMANT: claims, MANAGER: side}, link)
+    parts: dict[str, Machine] = {CLAIMANT: claims, MANAGER: side}
+    neighbours: Neighbours | None = None
+    if node.directory is not None:
+        directory = Directory(node.directory, side, incarnation=node.incarnation)
+        parts[DIRECTORY] = directory
+        neighbours = DirectoryView(directory)
+    parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours)
+    first = frozenset({DIRECTORY}) if node.gated else None
+    link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance, first=first)
+    return Host(settings.node, parts, link)

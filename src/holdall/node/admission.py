@@ -1,0 +1,77 @@
+"""What the directory tells its own node: whether this start may serve, and what speaks against it later."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from holdall.model.errors import BadConfig
+from holdall.parties.directory_messages import (
+    ForgetDone,
+    MayServe,
+    MustStop,
+    Shunned,
+    StartRefused,
+    ToNode,
+    Warned,
+)
+
+
+class Log(Protocol):
+    """What this file needs of a logger."""
+
+    def info(self, event: str, **values: object) -> object:
+        """News that needs nobody."""
+        ...
+
+    def warning(self, event: str, **values: object) -> object:
+        """Something a person may want to look at."""
+        ...
+
+
+class Admission:
+    """`told` takes the directory's messages; `wait` returns when the node may serve."""
+
+    def __init__(
+        self, log: Log, *, must_stop: Callable[[str], None], shun: Callable[[str, str], None]
+    ) -> None:
+        """`must_stop` is called with a text for people; `shun` with id and name of a node that was forgotten."""
+        self._log = log
+        self._must_stop = must_stop
+        self._shun = shun
+        self._answered = asyncio.Event()
+        self._refusal = ""
+        self._is_in = False
+
+    def told(self, message: ToNode) -> None:
+        """One message of the directory to its node."""
+        match message:
+            case MayServe():
+                self._is_in = True
+                self._answered.set()
+            case StartRefused(text):
+                self._refusal = text
+                self._answered.set()
+            case MustStop(text):
+                self._must_stop(text)
+            case Warned(text):
+                self._log.warning(text)
+            case Shunned(node, name):
+                self._shun(node, name)
+            case ForgetDone(_, ok, text):
+                (self._log.info if ok else self._log.warning)(text)
+
+    async def wait(self, stopped: asyncio.Event) -> None:
+        """Until the directory lets this start serve. Raises BadConfig when it refuses, or the node is stopped first.
+
+        How long the others may take to answer is the directory's to know; without others it answers at once.
+        """
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._answered, stopped)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self._refusal:
+            raise BadConfig(self._refusal)
+        if not self._is_in:
+            raise BadConfig("stopped while it asked the other nodes whether it may serve.")

@@ -1,0 +1,119 @@
+"""Several whole nodes in one process over a bus of that process: sockets, journals and machines are real."""
+
+import asyncio
+import contextlib
+import io
+import os
+import tempfile
+import threading
+from collections.abc import Coroutine, Generator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from node.lab import Client
+
+from holdall.bus.inprocess import Hub
+from holdall.node import boot, paths
+from holdall.node.service import Service
+from holdall.node.settings import parse_settings
+
+Result = TypeVar("Result")
+WITHIN_S = 30.0
+
+CONFIG = """
+[node]
+name = "{name}"
+listen = "off"
+[defaults]
+ttl = "20s"
+ttl_max = "60s"
+margin = "50ms"
+"""
+
+
+def pool(name: str, *units: str) -> str:
+    """A pool of the configuration."""
+    listed = ", ".join(f'"{unit}"' for unit in units)
+    return f'[[pool]]\nname = "{name}"\nunits = [{listed}]\n'
+
+
+class Together:
+    """Nodes on one event loop in a thread, since the bus of one process belongs to one loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hub = Hub()
+        self.nodes: dict[str, Service] = {}
+        self.logs: dict[str, io.StringIO] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def start(self, name: str, pools: str, *, state: str = "", wait: bool = True) -> Service:
+        """A node with these pools; again after `stop` or `kill`: the same one."""
+        settings = parse_settings(CONFIG.replace("{name}", name) + pools, state=self.folder / (state or name))
+        log = self.logs[name] = io.StringIO()
+        service = self.run(self._made(lambda: Service(settings, new=True, log_to=log, bus=self.hub.bus)))
+        self.nodes[name] = service
+        try:
+            self.run(service.start())
+        except BaseException:
+            self.run(service.close())
+            raise
+        return service
+
+    def stop(self, name: str) -> None:
+        """End it in order."""
+        service = self.nodes.pop(name)
+        self._loop.call_soon_threadsafe(service.stop, "test")
+        try:
+            self.run(service.until_stopped())
+        finally:
+            self.run(service.close())
+
+    def client(self, name: str, **changes: str) -> Client:
+        return Client(self.nodes[name].settings.socket, **changes)
+
+    def call(self, function: Any) -> None:
+        """Run a function on the loop of the nodes."""
+
+        async def called() -> None:
+            function()
+
+        self.run(called())
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        future: Future[Result] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return future.result(WITHIN_S)
+
+    def close(self) -> None:
+        for service in self.nodes.values():
+            self._loop.call_soon_threadsafe(service.stop, "test")
+            self.run(service.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(WITHIN_S)
+        self._loop.close()
+
+    @staticmethod
+    async def _made(make: Any) -> Any:
+        return make()
+
+
+@contextlib.contextmanager
+def together() -> Generator[Together]:
+    """In a folder with a short name, with a run folder and a boot of its own."""
+    kept = {name: os.environ.get(name) for name in (paths.RUN_ENV, boot.BOOT_ID_ENV)}
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="hd") as folder:
+        os.environ[paths.RUN_ENV] = f"{folder}/run"
+        os.environ[boot.BOOT_ID_ENV] = "boot-1"
+        made = Together(Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()
+            for name, value in kept.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
