@@ -111,27 +111,30 @@ class LeaseBook:
             for _ in range(counts[pool_id]):
                 unit = pool.take(party, self.fences.following(out))
                 taken.append(UnitGrant(self.node, pool_id, unit.name, unit.fence))
-        record = LeaseRecord(
-            claim=claim,
-            attempt=attempt,
-            units=tuple(taken),
-            terms=terms,
-            since_wall_ms=self.ends.wall_ms,
-            since_boot_ms=self.ends.boot_ms,
-        )
+        record = LeaseRecord(claim=claim, attempt=attempt, units=tuple(taken), terms=terms)
         self.leases.keep(record, out)
-        self.ends.begin(record, out)
         if self.silence is not None and claim.node != self.node:
             self.silence.watch(claim, terms.ttl_ms, out)
         return record.units
 
     def book(self, claim: ClaimId, attempt: int, out: Effects) -> None:
-        """From booked to active, and each unit's on_grant is started; `Prepared` follows when all have ended."""
+        """From booked to active, and each unit's on_grant is started; `Prepared` follows when all have ended.
+
+        The hard end counts from here: a claim over several nodes may wait elsewhere for longer than its `for`.
+        """
         record = self.leases.get((claim, attempt))
         if record is None or record.active:
             return
         preparing = [grant for grant in record.units if self._start_on_grant(grant, claim, out)]
-        self.leases.keep(msgspec.structs.replace(record, active=True, preparing=tuple(preparing)), out)
+        active = msgspec.structs.replace(
+            record,
+            active=True,
+            preparing=tuple(preparing),
+            since_wall_ms=self.ends.wall_ms,
+            since_boot_ms=self.ends.boot_ms,
+        )
+        self.leases.keep(active, out)
+        self.ends.begin(active, out)
 
     def give_back(
         self,
@@ -180,7 +183,8 @@ class LeaseBook:
         if record.terms.for_ms != for_ms:
             terms = msgspec.structs.replace(record.terms, for_ms=for_ms)
             self.leases.keep(msgspec.structs.replace(record, terms=terms), out)
-            self.ends.begin(self.leases[claim, attempt], out)
+            if record.active:
+                self.ends.begin(self.leases[claim, attempt], out)
         return True
 
     def units(self, claim: ClaimId, attempt: int) -> tuple[UnitGrant, ...]:
@@ -362,6 +366,7 @@ class LeaseBook:
             pool, unit = self.service.hold_again(grant.pool, grant.unit, party, grant.fence)
             if grant in record.preparing:
                 self.service.run_before_grant(pool, unit, record.claim, out)
-        self.ends.begin(record, out)
+        if record.active:
+            self.ends.begin(record, out)
         if self.silence is not None and record.claim.node != self.node:
             self.silence.watch(record.claim, record.terms.ttl_ms, out)

@@ -1,4 +1,4 @@
-"""Hard ends: one timer a lease that has one, at `for` (1 + rho) after its units were set aside."""
+"""Hard ends: one timer a lease that has one, at `for` (1 + rho) after this node learned that it is granted."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,8 @@ class HardEnds:
         if self._unknown:
             self._unknown = False
             for party in sorted(leases):
-                self.begin(leases[party], out)
+                if leases[party].active:
+                    self.begin(leases[party], out)
 
     def begin(self, record: LeaseRecord, out: Effects) -> None:
         """Set the lease's timer, or set it anew after `for` has changed."""

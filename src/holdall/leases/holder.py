@@ -11,35 +11,60 @@ from holdall.machine.contract import SetTimer
 from holdall.protocols.hooks import Effects
 
 DEADLINE_TIMER = "holder/"
+UNANSWERED_MAX = 32
+"""Sendings to one node whose times are remembered; more are never under way, as leases have ended before."""
 
 
 class Deadlines:
-    """For each node and ttl the last count that was answered. Counts only grow, over all nodes."""
+    """For each node and ttl the last count that was answered. Counts only grow, over all nodes.
+
+    Times are CLOCK_BOOTTIME in ms as the driver told them; they serve to say how long a lease is confirmed, and are
+    told to nobody else.
+    """
 
     def __init__(self, rho_ppm: int, margin_ms: int) -> None:
         self._rho_ppm = rho_ppm
         self._margin_ms = margin_ms
         self._answered: dict[tuple[str, int], int] = {}
+        self._since_ms: dict[tuple[str, int], int] = {}
+        """(node, ttl) -> when that was sent which was answered last."""
+        self._sent_ms: dict[str, dict[int, int]] = {}
+        """Node -> count -> when it was sent, of what may still be answered."""
 
-    def begins(self, node: str, ttl_ms: int, count: int, out: Effects) -> None:
+    def begins(self, node: str, ttl_ms: int, count: int, now_ms: int, out: Effects) -> None:
         """A first message with this ttl goes to the node: its time runs from here, before any answer."""
         if (node, ttl_ms) not in self._answered:
             self._answered[node, ttl_ms] = count
+            self._since_ms[node, ttl_ms] = now_ms
             self._arm(node, ttl_ms, count, out)
 
-    def sent(self, node: str, ttls_ms: Iterable[int], count: int, out: Effects) -> None:
+    def sent(self, node: str, ttls_ms: Iterable[int], count: int, now_ms: int, out: Effects) -> None:
         """A renewal with this count goes to the node."""
+        times = self._sent_ms.setdefault(node, {})
+        times[count] = now_ms
+        while len(times) > UNANSWERED_MAX:
+            del times[next(iter(times))]
         for ttl_ms in sorted(ttls_ms):
             self._arm(node, ttl_ms, count, out)
 
     def answered(self, node: str, ttls_ms: Iterable[int], count: int) -> None:
         """The node has answered the renewal with this count."""
+        times = self._sent_ms.get(node, {})
         for ttl_ms in ttls_ms:
+            if count > self._answered.get((node, ttl_ms), count - 1) and count in times:
+                self._since_ms[node, ttl_ms] = times[count]
             self._answered[node, ttl_ms] = max(count, self._answered.get((node, ttl_ms), count))
+        for earlier in [one for one in times if one < count]:
+            del times[earlier]
 
     def over(self, node: str, ttl_ms: int) -> None:
         """No claim with this ttl is at the node any more."""
         self._answered.pop((node, ttl_ms), None)
+        self._since_ms.pop((node, ttl_ms), None)
+
+    def leaves(self, node: str) -> None:
+        """No claim at all is at the node any more."""
+        self._sent_ms.pop(node, None)
 
     def fired(self, timer: str) -> tuple[str, int] | None:
         """(node, ttl) whose leases are lost to their holders; None when something later was answered."""
@@ -47,16 +72,28 @@ class Deadlines:
         base = self._answered.get((node, int(ttl_text)))
         return (node, int(ttl_text)) if base is not None and base <= int(count_text) else None
 
+    def quiet_ms(self, node: str, ttl_ms: int, now_ms: int) -> int:
+        """How long ago that was sent which the node answered last."""
+        return max(0, now_ms - self._since_ms.get((node, ttl_ms), now_ms))
+
+    def left_ms(self, node: str, ttl_ms: int, now_ms: int) -> int:
+        """How long the node's leases with this ttl may still be used."""
+        return max(0, self._life_ms(ttl_ms) - self.quiet_ms(node, ttl_ms, now_ms))
+
     def copy(self) -> "Deadlines":
         """An independent twin."""
         twin = Deadlines(self._rho_ppm, self._margin_ms)
         twin._answered = dict(self._answered)
+        twin._since_ms = dict(self._since_ms)
+        twin._sent_ms = {node: dict(times) for node, times in self._sent_ms.items()}
         return twin
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         return tuple(sorted(self._answered.items()))
 
+    def _life_ms(self, ttl_ms: int) -> int:
+        return max(0, ttl_ms * (1_000_000 - self._rho_ppm) // 1_000_000 - self._margin_ms)
+
     def _arm(self, node: str, ttl_ms: int, count: int, out: Effects) -> None:
-        after_ms = ttl_ms * (1_000_000 - self._rho_ppm) // 1_000_000 - self._margin_ms
-        out.append(SetTimer(f"{DEADLINE_TIMER}{node}/{ttl_ms}/{count}", max(0, after_ms)))
+        out.append(SetTimer(f"{DEADLINE_TIMER}{node}/{ttl_ms}/{count}", self._life_ms(ttl_ms)))

@@ -79,6 +79,14 @@ class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
     text: str = ""
 
 
+class AskPrepared(msgspec.Struct, frozen=True, tag="ask_prepared"):
+    """The agent of a claim to a manager that has units of it: answer `Prepared` when, or as soon as, nothing of it is
+    being prepared any more. Asked again and again, as neither side can know what the other has missed."""
+
+    claim: ClaimId
+    attempt: int
+
+
 class UnitTrouble(msgspec.Struct, frozen=True, tag="unit_trouble"):
     """A manager to its own node's agent: a unit went into quarantine (or came out), for log and listings."""
 
@@ -99,6 +107,23 @@ class UnitsBack(msgspec.Struct, frozen=True, tag="units_back"):
     """A manager to its own node's agent: units of these pools came back or left by themselves (cleaned, cleared, reloaded)."""
 
     pools: tuple[str, ...]
+
+
+class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
+    """Claimant's side to the agent, after a restart: all nodes of this lease have said that it lives."""
+
+    claim: ClaimId
+
+
+class LostAt(msgspec.Struct, frozen=True, tag="lost_at"):
+    """Claimant's side to the agent, just before `Gone`: at which node the lease was lost.
+
+    `quiet_ms`: how long ago that renewal was sent which the node answered last.
+    """
+
+    claim: ClaimId
+    node: str
+    quiet_ms: int
 
 
 class UncleanEnd(msgspec.Struct, frozen=True, tag="unclean_end"):

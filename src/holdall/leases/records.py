@@ -21,7 +21,7 @@ class FenceBlock(msgspec.Struct, frozen=True, tag="fence_block"):
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, tag="lease"):
-    """The units of one attempt of a claim. `since` are the readings of both clocks at its start, for a hard end."""
+    """The units of one attempt of a claim. `since` are the readings of both clocks when it became active, for a hard end."""
 
     claim: ClaimId
     attempt: int

@@ -1,31 +1,41 @@
 """A claimant and the renewal of its claims at other nodes as one machine: the holder stops in time by itself.
 
 What the claimant saves tells which claims there are, in which phase and at which nodes; what renewal finds to be
-lost is told to the claimant as `LeaseLost`.
+lost is told to the claimant as `LeaseLost`, and to the agent, with the node, as `LostAt` just before it.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Self
+from typing import Self, cast, get_args
 
 from holdall.leases.holder import DEADLINE_TIMER
-from holdall.leases.renewal import RENEW_TIMER, AliveOk, Compared, Entry, Renewals
+from holdall.leases.listing import AliveOk, Compared
+from holdall.leases.messages import Confirmed, LostAt
+from holdall.leases.renewal import RENEW_TIMER, Loss, Renewals
 from holdall.machine.contract import (
     BOOT_KEY,
     Address,
     Boot,
+    ClockRead,
     Effect,
     Event,
     Forget,
+    ProtocolViolation,
     Received,
     Record,
     Save,
+    Send,
     TimerFired,
 )
+from holdall.parties.saying import check_to_claimant
 from holdall.protocols.chain.attempts import CLAIM_KEY
 from holdall.protocols.chain.claimant import Claimant
-from holdall.protocols.chain.claims import Ending, Inside, Trying, Waiting, family_of
+from holdall.protocols.chain.claims import AnyPhase, Ending, Inside, Trying, Waiting, family_of
+from holdall.protocols.chain.messages import Allowed, ToClaimantOnWire, Tried
 from holdall.protocols.chain.rows import claim_named
-from holdall.protocols.vocabulary import ClaimId, LeaseLost
+from holdall.protocols.vocabulary import ClaimId, LeaseLost, ToClaimant, UnitGrant
+
+_VERBS: tuple[type, ...] = get_args(ToClaimant)
+_ANSWERS: tuple[type, ...] = get_args(ToClaimantOnWire)
 
 
 class ClaimantSide:
@@ -36,22 +46,34 @@ class ClaimantSide:
     ) -> None:
         self.claimant = claimant
         self.renewals = Renewals(claimant.node, rho_ppm=rho_ppm, margin_ms=margin_ms, incarnation=incarnation)
+        self._held_back: dict[ClaimId, Received] = {}
+        """Grants by units of nodes that have lost their queue since: they count when these have confirmed them."""
+        self._to_confirm: set[ClaimId] = set()
+        """Claims of before a restart, of which the agent is to hear when they may go on."""
 
     def start(self) -> list[Effect]:
         """Nothing is under way."""
         return list(self.claimant.start())
 
     def handle(self, event: Event) -> list[Effect]:
-        """One event for the claimant or for renewal."""
+        """One event for the claimant or for renewal. Raises ProtocolViolation for what its sender may not say."""
         out: list[Effect] = []
         match event:
             case TimerFired(timer) if timer.startswith((RENEW_TIMER, DEADLINE_TIMER)):
                 self._lose(self.renewals.fired(timer, out), out)
-            case Received(sender, AliveOk() | Compared() as answer):
-                self._lose(self.renewals.heard(sender.node, answer, out), out)
-            case _:
-                out += self.claimant.handle(event)
-                self._note(out)
+            case TimerFired():
+                self._tell(event, out)
+            case Received(sender, message):
+                if isinstance(message, AliveOk | Compared):
+                    self._renewed(sender, message, out)
+                elif isinstance(message, ClockRead) and sender.node == self.claimant.node:
+                    self.renewals.now_ms = message.boot_ms
+                elif isinstance(message, _VERBS) and sender.node == self.claimant.node:
+                    self._tell(event, out)
+                elif isinstance(message, _ANSWERS):
+                    self._answered(event, cast("ToClaimantOnWire", message), out)
+                else:
+                    raise ProtocolViolation(f"{type(message).__name__} from {sender} is not for a claimant")
         return out
 
     def recover(self, records: Mapping[str, Record]) -> list[Effect]:
@@ -61,49 +83,155 @@ class ClaimantSide:
             raise TypeError(f"records[{BOOT_KEY!r}] is no Boot")
         own = self.claimant
         out = list(own.recover(records))
-        self.renewals = self.renewals.anew(boot.incarnation)
+        self.renewals = self.renewals.anew(boot.incarnation, epoch=boot.epoch)
         for claim in sorted(own.claims):
-            self._knows(own.claims[claim], out, recovered=True)
+            phase = own.claims[claim]
+            self._knows(phase, out, recovered=True)
+            if isinstance(phase, Inside) and not self.renewals.may_go_on(claim):
+                self._to_confirm.add(claim)
         return out
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return (self.claimant.key(), self.renewals.key())
+        return (
+            self.claimant.key(),
+            self.renewals.key(),
+            tuple(sorted(self._held_back)),
+            tuple(sorted(self._to_confirm)),
+        )
 
     def copy(self) -> Self:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.claimant = self.claimant.copy()
         twin.renewals = self.renewals.copy()
+        twin._held_back, twin._to_confirm = dict(self._held_back), set(self._to_confirm)
         return twin
 
-    def _lose(self, lost: Iterable[tuple[ClaimId, str]], out: list[Effect]) -> None:
-        sender = Address(self.claimant.node, "holder")
-        for claim, reason in lost:
-            phase = self.claimant.claims.get(claim)
-            if phase is not None:
-                # A companion's units are part of the lease that it was exchanged for.
-                owner = family_of(phase.plan.companion_of or claim)
-                out += self.claimant.handle(Received(sender, LeaseLost(owner, reason)))
-        self._note(out)
+    # ------------------------------------------------------------ answers of managers
 
-    def _note(self, out: list[Effect]) -> None:
-        for effect in tuple(out):
+    def _renewed(self, sender: Address, answer: AliveOk | Compared, out: list[Effect]) -> None:
+        lost = self.renewals.heard(sender.node, answer, out)
+        # So that the next attempt, or another claim, is not turned away for an epoch that is known to be over.
+        epochs = self.claimant.epochs
+        epochs[sender.node] = max(answer.epoch, epochs.get(sender.node, 0))
+        self._lose(lost, out)
+        self._let_in(out)
+        self._confirm(out)
+
+    def _answered(self, event: Received, message: ToClaimantOnWire, out: list[Effect]) -> None:
+        claim = message.claim
+        check_to_claimant(self.claimant.node, event.sender, message, self.claimant.claims.get(claim))
+        phase = self.claimant.current(claim, message.attempt)
+        match message:
+            case Allowed() if isinstance(phase, Waiting) and not phase.paused and self._doubted(phase):
+                self._hold_back(phase, event, message.units, out)
+                return
+            case Tried(_, _, True) if isinstance(phase, Trying) and self._doubted(phase):
+                # What a node set aside before it lost its queue may be gone: this try has come to nothing.
+                event = Received(event.sender, Tried(claim, message.attempt, yes=False))
+            case _:
+                pass
+        self._tell(event, out)
+
+    def _doubted(self, phase: Trying | Waiting) -> frozenset[str]:
+        """Nodes that may have lost what they set aside: they have another epoch than the claim was sent with."""
+        heard = self.renewals.epochs
+        return frozenset(
+            visit.node for visit in phase.plan.need if heard.get(visit.node, visit.epoch) > visit.epoch
+        )
+
+    def _hold_back(
+        self, phase: Waiting, event: Received, units: tuple[UnitGrant, ...], out: list[Effect]
+    ) -> None:
+        """The grant counts when the nodes in doubt have confirmed its units; they are asked at once."""
+        if phase.claim in self._held_back:
+            return
+        self._held_back[phase.claim] = event
+        self._renews(phase, out, units=units, unconfirmed=self._doubted(phase))
+
+    def _let_in(self, out: list[Effect]) -> None:
+        """Grants whose units are confirmed now."""
+        for claim in [one for one in self._held_back if self.renewals.may_go_on(one)]:
+            event = self._held_back.pop(claim)
+            self._tell(event, out)
+
+    def _confirm(self, out: list[Effect]) -> None:
+        """Tell the agent which claims of before the restart live."""
+        for claim in sorted(one for one in self._to_confirm if self.renewals.may_go_on(one)):
+            self._to_confirm.discard(claim)
+            if isinstance(phase := self.claimant.claims.get(claim), Inside):
+                owner = family_of(phase.plan.companion_of or claim)
+                out.append(Send(self.claimant.agent, Confirmed(owner)))
+
+    # ------------------------------------------------------------ what becomes of claims
+
+    def _lose(self, lost: Iterable[Loss], out: list[Effect]) -> None:
+        sender = Address(self.claimant.node, "holder")
+        for claim, node, reason in lost:
+            phase = self.claimant.claims.get(claim)
+            if phase is None:
+                continue
+            # A companion's units are part of the lease that it was exchanged for.
+            owner = family_of(phase.plan.companion_of or claim)
+            if isinstance(phase, Inside):
+                out.append(Send(self.claimant.agent, LostAt(owner, node, self.renewals.quiet_ms(claim, node))))
+            self._tell(Received(sender, LeaseLost(owner, reason)), out)
+
+    def _tell(self, event: Event, out: list[Effect]) -> None:
+        """The claimant handles it; what it saves tells which claims there are."""
+        effects = self.claimant.handle(event)
+        out += effects
+        for effect in effects:
             match effect:
                 case Save(_, Trying() | Waiting() | Inside() | Ending() as phase):
                     self._knows(phase, out)
                 case Forget(key) if key.startswith(CLAIM_KEY):
-                    self.renewals.over(claim_named(key.removeprefix(CLAIM_KEY)), out)
+                    self._over(claim_named(key.removeprefix(CLAIM_KEY)), out)
                 case _:
                     pass
 
-    def _knows(
-        self, phase: Trying | Waiting | Inside | Ending, out: list[Effect], *, recovered: bool = False
-    ) -> None:
+    def _over(self, claim: ClaimId, out: list[Effect]) -> None:
+        self.renewals.over(claim, out)
+        self._held_back.pop(claim, None)
+        self._to_confirm.discard(claim)
+
+    def _knows(self, phase: AnyPhase, out: list[Effect], *, recovered: bool = False) -> None:
         if isinstance(phase, Ending):
             # Not listed any more: a node that missed the Done ends it for that.
-            self.renewals.over(phase.claim, out)
+            self._over(phase.claim, out)
             return
-        entry = Entry(phase.claim, phase.attempt, isinstance(phase, Inside))
+        held_back = self._held_back.get(phase.claim)
+        if held_back is not None and phase.attempt != cast("Allowed", held_back.message).attempt:
+            # It comes again, so what it was granted is of no use any more, confirmed or not.
+            self._over(phase.claim, out)
+        if phase.claim in self._held_back and isinstance(phase, Waiting):
+            return
+        if isinstance(phase, Inside):
+            nodes = [node for node in phase.plan.nodes if node != self.claimant.node]
+            doubted = nodes if recovered else ()
+            self._renews(phase, out, units=phase.units, unconfirmed=doubted, recovered=recovered)
+        else:
+            self._renews(phase, out, units=None, recovered=recovered)
+
+    def _renews(
+        self,
+        phase: AnyPhase,
+        out: list[Effect],
+        *,
+        units: tuple[UnitGrant, ...] | None,
+        unconfirmed: Iterable[str] = (),
+        recovered: bool = False,
+    ) -> None:
         terms = phase.plan.terms
-        self.renewals.knows(entry, ttl_ms=terms.ttl_ms, nodes=phase.plan.nodes, out=out, recovered=recovered)
+        self.renewals.knows(
+            phase.claim,
+            phase.attempt,
+            ttl_ms=terms.ttl_ms,
+            nodes=phase.plan.nodes,
+            out=out,
+            units=units,
+            for_ms=terms.for_ms,
+            unconfirmed=unconfirmed,
+            recovered=recovered,
+        )

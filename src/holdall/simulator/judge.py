@@ -69,6 +69,15 @@ class Judge:
                     f"capacity: pool {pool} of {node} has given {units} of {self._capacity.get((node, pool), 0)} units"
                 )
 
+    def set_aside(self, node: str, held: Mapping[tuple[str, str], int]) -> None:
+        """(pool, unit) -> fence of all that a manager has set aside, and it may grant: all that clients use is there."""
+        for (where, pool, unit), user in self._user.items():
+            if where == node and held.get((pool, unit)) != self._fence[where, pool, unit]:
+                self.violations.append(
+                    f"set aside: client {user} uses {pool}/{unit}@{node} with fence {self._fence[where, pool, unit]}, "
+                    f"and the node has {held.get((pool, unit))} for it"
+                )
+
     def property(self, node: str, texts: Iterable[str]) -> None:
         """Properties of the protocol that don't hold on a host."""
         self.violations.extend(f"{node}: {text}" for text in texts)

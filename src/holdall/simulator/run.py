@@ -177,6 +177,9 @@ class Run:
         if turn.saves and site.name in self._owners:
             # what is given is always saved, so other turns change nothing
             self.judge.used(site.name, self.system.given(site.host))
+            held = self.system.set_aside(site.host) if self._faulty else None
+            if held is not None:
+                self.judge.set_aside(site.name, held)
         if self.setup.strict:
             up = {name: other.host for name, other in self.sites.items() if other.state is not State.DOWN}
             self.judge.property(site.name, self.system.wrong(site.host, up))

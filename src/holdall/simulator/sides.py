@@ -3,23 +3,26 @@
 The baseline is for comparison only, so no node runs it, and what joins its machines lives here.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Self, cast, get_args
 
 from holdall.leases.book import LeaseBook
 from holdall.leases.holder import DEADLINE_TIMER
-from holdall.leases.messages import PoolSpec
-from holdall.leases.records import PREFIX
-from holdall.leases.renewal import (
-    RENEW_TIMER,
+from holdall.leases.listing import (
     Alive,
     AliveOk,
     Compared,
     Entry,
-    Peers,
-    Renewals,
+    Short,
     Standing,
+    is_in,
+    number_in,
+    runs_of,
 )
+from holdall.leases.messages import PoolSpec
+from holdall.leases.peers import Peers
+from holdall.leases.records import PREFIX
+from holdall.leases.renewal import RENEW_TIMER, Loss, Renewals
 from holdall.machine.contract import (
     BOOT_KEY,
     Address,
@@ -86,13 +89,16 @@ class OrderedPools:
                 self.manager.fired(timer, out)
             case Received(sender, Alive() as alive):
                 self.book.heard(sender.node, out)
-                out.append(Send(sender, self.peers.alive(sender.node, alive, self.manager.epoch)))
+                answer = self.peers.alive(sender.node, alive, self.manager.epoch, self._comparing(out))
+                out.append(Send(sender, answer))
             case Received(sender, Standing() as standing):
                 self.book.heard(sender.node, out)
-                answer, over = self.peers.standing(sender.node, standing)
+                compared, over = self.peers.standing(
+                    sender.node, standing, self.manager.epoch, self._comparing(out)
+                )
                 for claim in over:
                     self.manager.departed(claim, out, "not listed")
-                out += [] if answer is None else [Send(sender, answer)]
+                out += [] if compared is None else [Send(sender, compared)]
             case Received(sender, message):
                 if not isinstance(message, _TO_MANAGER):
                     raise ProtocolViolation(f"{type(message).__name__} is no message for a pool's side")
@@ -115,6 +121,30 @@ class OrderedPools:
         twin.book.guard = twin.manager
         twin.peers = self.peers.copy()
         return twin
+
+    def _comparing(self, out: Effects) -> Callable[[Entry], Short | None]:
+        return lambda entry: self._compare(entry, out)
+
+    def _compare(self, entry: Entry, out: Effects) -> Short | None:
+        """What is here of a granted claim, if it is less than its node says or ends before that; else its end is that.
+
+        Locks that have more here than they should are found by asking each, see `OrderedClaims`.
+        """
+        if not entry.inside:
+            return None
+        leases = [
+            lease for lease in self.book.of_claim(entry.claim) if lease.attempt // POOLS_MAX == entry.attempt
+        ]
+        units = [unit for lease in leases for unit in lease.units]
+        if sum(is_in(unit.fence, entry.fences) for unit in units) < number_in(entry.fences):
+            return Short(entry.claim, entry.attempt, runs_of(unit.fence for unit in units))
+        for lease in leases:
+            earlier = lease.terms.for_ms
+            if entry.for_ms is None or earlier is None or entry.for_ms <= earlier:
+                continue
+            if not self.book.extend(entry.claim, lease.attempt, entry.for_ms, out):
+                return Short(entry.claim, entry.attempt)
+        return None
 
     def _note(self, claims: Iterable[ClaimId], out: Effects) -> None:
         """Locks of these claims have come or gone."""
@@ -161,7 +191,8 @@ class OrderedClaims:
     def recover(self, records: Mapping[str, Record]) -> list[Effect]:
         """Claims go on; granted ones count only when all their nodes have said that they still know them."""
         out = list(self.claimant.recover(records))
-        self.renewals = self.renewals.anew(cast("Boot", records[BOOT_KEY]).incarnation)
+        boot = cast("Boot", records[BOOT_KEY])
+        self.renewals = self.renewals.anew(boot.incarnation, epoch=boot.epoch)
         for claim in sorted(self.claimant.claims):
             self._knows(self.claimant.claims[claim], out, recovered=True)
         return out
@@ -176,8 +207,8 @@ class OrderedClaims:
         twin.claimant, twin.renewals = self.claimant.copy(), self.renewals.copy()
         return twin
 
-    def _lose(self, lost: Iterable[tuple[ClaimId, str]], out: Effects) -> None:
-        for claim, reason in lost:
+    def _lose(self, lost: Iterable[Loss], out: Effects) -> None:
+        for claim, _, reason in lost:
             record = self.claimant.claims.get(claim)
             if record is not None:
                 sender = Address(self.claimant.node, "holder")
@@ -196,10 +227,20 @@ class OrderedClaims:
         if record.phase is Phase.ENDING:
             self.renewals.over(record.claim, out)
             return
-        entry = Entry(record.claim, record.attempt, record.phase is Phase.INSIDE)
+        inside = record.phase is Phase.INSIDE
         nodes = {lock.node for lock in record.locks}
-        ttl_ms = record.terms.ttl_ms
-        self.renewals.knows(entry, ttl_ms=ttl_ms, nodes=nodes, out=out, recovered=recovered)
+        self.renewals.knows(
+            record.claim,
+            record.attempt,
+            ttl_ms=record.terms.ttl_ms,
+            nodes=nodes,
+            out=out,
+            units=record.units if inside else None,
+            # A new end counts when all locks have it: until then the one that was asked for at first.
+            for_ms=(record.for_ms or record.terms.for_ms) if not record.extending else record.terms.for_ms,
+            unconfirmed=nodes if inside and recovered else (),
+            recovered=recovered,
+        )
 
 
 def _saved(out: Effects) -> list[Record]:

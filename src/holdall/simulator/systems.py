@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from holdall.leases.renewal import Alive, AliveOk, Compared, Standing
+from holdall.leases.listing import Alive, AliveOk, Compared, Standing
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address, Machine
 from holdall.machine.host import Host
@@ -58,6 +58,10 @@ class System(Protocol):
         """Pool -> units given, by the books of a host with pools."""
         ...
 
+    def set_aside(self, host: Host) -> Mapping[tuple[str, str], int] | None:
+        """(pool, unit) -> fence of all units that are set aside on a host with pools; None while it may not grant."""
+        ...
+
     def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
         """Properties of the protocol that don't hold after a turn of this host, as texts.
 
@@ -107,6 +111,11 @@ class Central:
         del host
         return {}
 
+    def set_aside(self, host: Host) -> Mapping[tuple[str, str], int] | None:
+        """It names no units."""
+        del host
+        return None
+
     def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
         """It has no properties of its own."""
         del host, others
@@ -144,6 +153,14 @@ class _Placed(ABC):
         if name in self._nodes:
             return Host(name, {MANAGER: self._manager(name)})
         return Host(name, {CLAIMANT: self._claimant(name)})
+
+    def set_aside(self, host: Host) -> Mapping[tuple[str, str], int] | None:
+        """By the lease book, with the fences of its grants."""
+        side = host.parts[MANAGER]
+        if not isinstance(side, PoolSide | OrderedPools) or not side.book.may_grant():
+            return None
+        leases = side.book.leases.values()
+        return {(unit.pool, unit.unit): unit.fence for lease in leases for unit in lease.units}
 
     @abstractmethod
     def _manager(self, name: str) -> Machine:
