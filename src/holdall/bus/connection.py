@@ -8,6 +8,7 @@ again. A fresh connection each time has none of that.
 import asyncio
 import base64
 import contextlib
+import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,16 @@ PENDING_BYTES_MAX = 32 * 1024 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PING_S = 3600
 """nats-py's own pings are not needed: `alive` asks the server, and the server asks us."""
+
+
+class _NoEofRemark(logging.Filter):
+    """nats-py reads TLS through a class that asyncio remarks upon at each end of a connection; that helps nobody."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("returning true from eof_received()")
+
+
+logging.getLogger("asyncio").addFilter(_NoEofRemark())
 
 OnMessage: TypeAlias = Callable[[str, bytes], None]
 """(sender's id, body)."""
@@ -222,6 +233,8 @@ class Connection:
     async def _error(self, problem: Exception) -> None:
         if self._connecting:
             raise CannotConnect(_told(problem))
+        if isinstance(problem, (OSError, nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError)):
+            return  # `lost` tells
         if isinstance(problem, nats.errors.SlowConsumerError):
             self._refused("more frames than this node can take; some were dropped")
         else:

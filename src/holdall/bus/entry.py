@@ -1,7 +1,7 @@
 """From settings to the bus of a node: its own system's, somebody else's NATS cluster, or none."""
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdall.bus.addresses import PORT_MAX, reachable
@@ -12,9 +12,9 @@ from holdall.bus.identity import NodeKey
 from holdall.bus.keys import sign
 from holdall.bus.log import Log
 from holdall.bus.nats import NatsBus
-from holdall.bus.service import OwnBus
+from holdall.bus.service import OwnBus, anybody
 from holdall.bus.subjects import is_system_name, may_publish, may_subscribe
-from holdall.bus.system import MEMBERSHIP, Facts, found, load
+from holdall.bus.system import HOME, MEMBERSHIP, Facts, found, load
 from holdall.model.errors import BadConfig
 
 FOREIGN_SYSTEM = "holdall"
@@ -34,14 +34,16 @@ def make_bus(
     creds: Path | None = None,
     system: str = FOREIGN_SYSTEM,
     program: Path | None = None,
+    may_join: Callable[[str, str], str] = anybody,
 ) -> OwnBus | NatsBus | None:
     """The bus of a node whose state folder is `folder`; None: it stands alone. Nothing is opened yet.
 
     `listen` (host, port) without a membership founds a system. `advertise`: addresses to tell others in place of
     those found. `servers` and `creds`: a NATS cluster that somebody else runs, where the system has the name `system`.
+    `may_join` (name, id): why a node that wants to join can't have this name; "" when it can.
     Raises BadConfig for what waiting can't mend.
     """
-    home = folder / "bus"
+    home = folder / HOME
     if servers:
         if (home / MEMBERSHIP).exists():
             raise BadConfig(
@@ -65,7 +67,7 @@ def make_bus(
             known.settle_listen(listen, hosts)
         else:
             log.info("this node runs no server of the bus, as others do; [bus].listen has no effect")
-    return OwnBus(known, key, program=program, log=log)
+    return OwnBus(known, key, program=program, log=log, may_join=may_join)
 
 
 def foreign_bus(

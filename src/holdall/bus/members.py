@@ -70,8 +70,9 @@ class Members(msgspec.Struct):
     revoked: dict[str, int] = {}
 
     def add(self, *, node: str, public: str, name: str, server: bool) -> Member:
-        """One that is let in now."""
-        member = Member(public=public, name=name, server=server, since_s=int(time()))
+        """One that is let in now; its rights must be dated `since_s`, after what may have been revoked."""
+        since_s = max(int(time()), self.revoked.get(public, 0) + 1)
+        member = Member(public=public, name=name, server=server, since_s=since_s)
         self.known[node] = member
         return member
 
@@ -83,6 +84,10 @@ class Members(msgspec.Struct):
         """Whether this node was shut out after it was let in."""
         member = self.known.get(node)
         return member is not None and self.revoked.get(member.public, -1) >= member.since_s
+
+    def is_shut_out(self, node: str) -> bool:
+        """Whether rights of this node were ever made void; such a key never runs a server again."""
+        return any(node_id(public) == node for public in self.revoked)
 
     def revoke(self, node: str) -> bool:
         """Void all rights that the node has got so far; False when it is unknown or revoked already."""
@@ -115,6 +120,13 @@ class Members(msgspec.Struct):
                 self.revoked[public] = until
                 changed = True
         return changed or before != (len(self.known), len(self.revoked))
+
+    def latest(self) -> Notice:
+        """What a new server must know at once; the rest comes with the notices."""
+        return Notice(
+            members=tuple(self.known.values())[-PER_NOTICE:],
+            revoked=dict(list(self.revoked.items())[-PER_NOTICE:]),
+        )
 
     def notices(self) -> Iterator[Notice]:
         """All of it, in parts that fit a frame."""

@@ -20,6 +20,9 @@ QUEUE_BYTES_MAX = 1024 * 1024
 BEAT_S = 1.0
 PAUSE_S = 0.05
 PAUSE_S_MAX = 2.0
+SHUT_OUT = "Authorization Violation"
+SHUT_OUT_PAUSE_S_MAX = 30.0
+"""For a node that servers do not know (any more); each try of it stands in their logs."""
 WRITE_OUT_S = 1.0
 CLOSE_S = 3.0
 
@@ -128,7 +131,7 @@ class NatsBus:
             if connection is None:
                 self._tell(False, why)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads nodes in time)
-                pause = min(pause * 2, PAUSE_S_MAX)
+                pause = min(pause * 2, SHUT_OUT_PAUSE_S_MAX if SHUT_OUT in why else PAUSE_S_MAX)
                 continue
             began = asyncio.get_running_loop().time()
             try:

@@ -29,8 +29,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]
     """Under which it is reached from outside."""
     operator: str
-    account: str
-    account_text: str
+    accounts: dict[str, str]
+    """Signed text by public half."""
+    system_account: str
     routes_password: str
     others: tuple[tuple[str, int], ...]
     """(host, port for clients) of the servers to join; routes are one port above."""
@@ -69,14 +70,15 @@ def config_text(config: ServerConfig) -> str:
             "logfile_max_num: 2",
             f"operator: {_text(config.operator)}",
             "resolver: MEMORY",
-            f"resolver_preload: {{ {config.account}: {_text(config.account_text)} }}",
+            f"system_account: {config.system_account}",
+            *_block("resolver_preload", [f"{one}: {_text(text)}" for one, text in config.accounts.items()]),
             *_block("tls", [*tls, "handshake_first: true"]),
             "cluster {",
             f"  name: {_text(config.system)}",
             f"  listen: {_text(shown(host, port + 1))}",
             f"  advertise: {_text(shown(config.hosts[0], port + 1))}",
             "  no_advertise: true",  # clients learn of servers from notices, with all their addresses
-            "  connect_retries: 0",
+            "  pool_size: 1",
             '  ping_interval: "2s"',
             *(f"  {line}" for line in _authorization(config.routes_password)),
             *(f"  {line}" for line in _block("tls", tls)),

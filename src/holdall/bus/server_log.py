@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 LEVELS = {"ERR": "error", "WRN": "warning", "FTL": "fatal"}
+EXPECTED = ('Clients that are not using "TLS Handshake First" option',)
+"""Warnings about what is wanted here."""
 READ_BYTES_MAX = 256 * 1024
 _LINE = re.compile(rb"^\[\d+\] \S+ \S+ \[(ERR|WRN|FTL)\] (.*)$", re.MULTILINE)
 
@@ -18,6 +20,7 @@ class LogTail:
     def __init__(self, path: Path, told: Callable[[str, str], None]) -> None:
         """`told` gets (level, text of the line)."""
         self.last = ""
+        """The last line of an error."""
         self._path = path
         self._told = told
         self._at = 0
@@ -42,8 +45,12 @@ class LogTail:
         whole = data.rpartition(b"\n")[0]
         self._at = size - (len(data) - len(whole) - 1) if whole else size
         for level, text in _LINE.findall(whole):
-            self.last = text.decode(errors="replace")[:500]
-            self._told(LEVELS[level.decode()], self.last)
+            told = text.decode(errors="replace")[:500]
+            if any(part in told for part in EXPECTED):
+                continue
+            if level != b"WRN":
+                self.last = told
+            self._told(LEVELS[level.decode()], told)
 
     def _size(self) -> int:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,12 +12,14 @@ from holdall.bus.addresses import shown
 from holdall.bus.certificates import client_context
 from holdall.bus.identity import NodeKey
 from holdall.bus.interface import OnFrame, OnState
+from holdall.bus.join_code import VALID_S
+from holdall.bus.join_port import JoinPort
 from holdall.bus.log import Log
 from holdall.bus.nats import NatsBus
 from holdall.bus.server import Server
 from holdall.bus.server_config import ServerConfig, config_text
 from holdall.bus.system import CERTIFICATE, PRIVATE_KEY, System
-from holdall.model.errors import BadConfig
+from holdall.model.errors import BadConfig, Refused
 
 NOTICE_S = 30.0
 """So often each node with a server tells all what it knows, beside telling each change at once."""
@@ -41,11 +44,28 @@ class BusStatus(msgspec.Struct, frozen=True):
     dropped: int
 
 
+def anybody(name: str, node: str) -> str:
+    """No objection to any name."""
+    del name, node
+    return ""
+
+
 class OwnBus:
     """The bus of a system that runs its own servers; see `interface.Bus`."""
 
-    def __init__(self, system: System, key: NodeKey, *, program: Path | None, log: Log) -> None:
-        """Raises BadConfig when no nats-server is to be found though this node runs one."""
+    def __init__(
+        self,
+        system: System,
+        key: NodeKey,
+        *,
+        program: Path | None,
+        log: Log,
+        may_join: Callable[[str, str], str] = anybody,
+    ) -> None:
+        """`may_join` (name, id): why a node that wants to join can't have this name; "" when it can.
+
+        Raises BadConfig when no nats-server is to be found though this node runs one.
+        """
         self.system = system
         self._key = key
         self._log = log
@@ -53,6 +73,7 @@ class OwnBus:
         self._on_state: OnState | None = None
         self._told: asyncio.Task[None] | None = None
         self.server: Server | None = None
+        self._port: JoinPort | None = None
         if system.membership.listen is not None:
             self.server = Server(
                 system.folder,
@@ -62,6 +83,7 @@ class OwnBus:
                 tls=self._tls,
                 log=log,
             )
+            self._port = JoinPort(system, log=log, may_join=may_join, joined=self._tell_all)
         self.nats = NatsBus(
             system.membership.system,
             key.id,
@@ -74,8 +96,13 @@ class OwnBus:
 
     async def open(self, on_frame: OnFrame, on_state: OnState) -> None:
         self._on_state = on_state
-        if self.server is not None:
-            await self.server.start()
+        if self.server is not None and self._port is not None:
+            await self._port.open()
+            try:
+                await self.server.start()
+            except BaseException:
+                await self._port.close()
+                raise
             self._told = asyncio.create_task(self._keep_telling(), name="bus notices")
         await self.nats.open(on_frame, self._state)
 
@@ -85,6 +112,8 @@ class OwnBus:
     async def close(self) -> None:
         if self._told is not None:
             self._told.cancel()
+        if self._port is not None:
+            await self._port.close()
         await self.nats.close()
         if self.server is not None:
             await self.server.stop()
@@ -109,19 +138,27 @@ class OwnBus:
     def revoke(self, node: str) -> bool:
         """Shut a forgotten node out: its rights are void at this node's server from now on, and soon at the others.
 
-        False where this node runs no server, or when the node is unknown or shut out already.
+        Call it at every node that learns of the forgetting. False when nothing had to be done here (this node runs no
+        server and the other ran none; it is unknown, or shut out already).
         """
-        if self.server is None or not self.system.members.revoke(node):
-            return False
-        self.system.save_members()
+        system = self.system
+        had_server = self._drop_servers({node})
+        if self.server is None or not system.members.revoke(node):
+            return had_server
+        system.save_members()
         self.server.reload()
         self._log.warning("a node was shut out of the bus", node=node)
         self._tell_all()
         return True
 
-    def announce_members(self) -> None:
-        """Tell all nodes now, after somebody joined."""
-        self._tell_all()
+    def join_code(self, valid_s: int = VALID_S) -> str:
+        """A fresh code for one node, good for so many seconds. Raises Refused on a node that runs no server."""
+        if self._port is None:
+            raise Refused(
+                "this node runs no server of the bus, so nobody can join through it. Ask one of: "
+                + ", ".join(sorted({url.removeprefix("tls://") for url in self.system.urls()}))
+            )
+        return self._port.issue(valid_s)
 
     def _config(self) -> str:
         system = self.system
@@ -137,8 +174,8 @@ class OwnBus:
                 listen=listen,
                 hosts=own.hosts,
                 operator=claims.operator_text(secrets.operator, 0),
-                account=system.account,
-                account_text=system.account_text(),
+                accounts=system.account_texts(),
+                system_account=secrets.system_account,
                 routes_password=secrets.routes,
                 others=tuple(
                     (host, entry.port)
@@ -166,27 +203,46 @@ class OwnBus:
             self.nats.announce(members.pack(notice))
 
     def _on_notice(self, sender: str, body: bytes) -> None:
-        system = self.system
-        known = {entry.node: entry for entry in system.membership.servers}
+        known = {entry.node: entry for entry in self.system.membership.servers}
         if sender not in known:
             return
         notice = members.unpack(body)
         if notice is None:
             self._log.warning("a notice that can't be read", sender=sender)
             return
-        # A server speaks with certainty of itself only; of others it may know an old address.
+        self._learn_servers(sender, known, notice.servers)
+        if self.server is None:  # only those who let nodes in need to know all of them
+            notice = msgspec.structs.replace(notice, members=())
+        voids = len(self.system.members.revoked)
+        if self.system.members.merge(notice):
+            self.system.save_members()
+        if len(self.system.members.revoked) != voids:
+            self._drop_servers({node for node in known if self.system.members.is_shut_out(node)})
+            if self.server is not None:
+                self.server.reload()
+
+    def _learn_servers(
+        self, sender: str, known: dict[str, members.ServerEntry], told: tuple[members.ServerEntry, ...]
+    ) -> None:
+        """A server speaks with certainty of itself only; of the others it may know an old address."""
+        own = self.system.membership.node
         fresh = {
-            entry.node: entry for entry in notice.servers if entry.node == sender or entry.node not in known
+            entry.node: entry
+            for entry in told
+            if entry.node != own
+            and (entry.node == sender or entry.node not in known)
+            and not self.system.members.is_shut_out(entry.node)
         }
-        fresh.pop(system.membership.node, None)
-        if fresh and len(known | fresh) <= members.SERVERS_MAX:
-            system.set_servers(known | fresh)
-        if self.server is not None and (notice.members or notice.revoked):
-            revoked = len(system.members.revoked)
-            if system.members.merge(notice):
-                system.save_members()
-                if len(system.members.revoked) != revoked:
-                    self.server.reload()
+        if fresh and len(known | fresh) <= members.SERVERS_MAX and self.system.set_servers(known | fresh):
+            self._log.info("servers of the bus", known=len(self.system.membership.servers))
+
+    def _drop_servers(self, gone: set[str]) -> bool:
+        kept = {
+            one.node: one
+            for one in self.system.membership.servers
+            if one.node not in gone or one.node == self.system.membership.node
+        }
+        return self.system.set_servers(kept)
 
     def _state(self, connected: bool, text: str) -> None:  # noqa: FBT001 (the shape of OnState)
         self._why = text

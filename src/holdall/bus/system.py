@@ -19,6 +19,8 @@ from holdall.bus.identity import NodeKey
 from holdall.bus.members import Members, ServerEntry
 from holdall.model.errors import BadConfig
 
+HOME = "bus"
+"""The folder below a node's state folder."""
 MEMBERSHIP = "membership.json"
 SECRETS = "secrets.json"
 MEMBERS = "members.json"
@@ -71,6 +73,8 @@ class Secrets(msgspec.Struct, frozen=True):
 
     operator: str
     account: str
+    system_account: str
+    """Public half of the account in which servers speak with each other. Its seed is thrown away: nobody logs in there."""
     authority_key: str
     routes: str
     """Password between servers: a member's certificate alone must not make it a server."""
@@ -124,10 +128,13 @@ class System:
         ]
         return list(dict.fromkeys([*first, *others]))
 
-    def account_text(self) -> str:
-        """The account with what is revoked, for the server's configuration."""
-        secrets = self.need_secrets()
-        return claims.account_text(secrets.operator, self.account, int(time()), self.members.revoked)
+    def account_texts(self) -> dict[str, str]:
+        """The nodes' account with what is revoked, and the servers' own, for the server's configuration."""
+        secrets, now_s = self.need_secrets(), int(time())
+        return {
+            self.account: claims.account_text(secrets.operator, self.account, now_s, self.members.revoked),
+            secrets.system_account: claims.account_text(secrets.operator, secrets.system_account, now_s, {}),
+        }
 
     def set_servers(self, servers: Mapping[str, ServerEntry]) -> bool:
         """Remember these; whether anything changed."""
@@ -171,15 +178,18 @@ def found(
     secrets = Secrets(
         operator=keys.new_operator_seed(),
         account=keys.new_account_seed(),
+        system_account=keys.public_half(keys.new_account_seed()),
         authority_key=authority_key.decode(),
         routes=randomness.token_hex(24),
     )
     write_secret(folder / AUTHORITY, authority)
     write_value(folder / SECRETS, secrets)
     issue_own(folder, authority.decode(), secrets, key.id, hosts)
-    write_secret(folder / RIGHTS, claims.user_text(secrets.account, key.public, system, key.id, int(time())))
     members = Members()
-    members.add(node=key.id, public=key.public, name=name, server=True)
+    member = members.add(node=key.id, public=key.public, name=name, server=True)
+    write_secret(
+        folder / RIGHTS, claims.user_text(secrets.account, key.public, system, key.id, member.since_s)
+    )
     write_value(folder / MEMBERS, members)
     membership = Membership(
         system=system,
