@@ -123,6 +123,7 @@ requests: st.SearchStrategy[frames.ToNode] = st.one_of(
     st.builds(frames.Kick, n=numbers, lease=texts, reason=texts, unsafe=flags),
     st.builds(frames.Drain, n=numbers, on=flags),
     st.builds(frames.Clear, n=numbers, unit=texts),
+    st.builds(frames.Forget, n=numbers, node=st.sampled_from(["", "lab-1", "lab-2"]), heard=flags),
 )
 steps = st.lists(
     st.one_of(

@@ -209,6 +209,16 @@ class Clear(msgspec.Struct, frozen=True, tag="clear"):
     unit: Text
 
 
+class Forget(msgspec.Struct, frozen=True, tag="forget"):
+    """Remove another node from the system for good; its name is free then. Answer: Drained or Denied."""
+
+    n: Number
+    node: Text
+    """Its name or id."""
+    heard: bool = False
+    """Also when it is heard."""
+
+
 ToNode: TypeAlias = (
     Hello
     | Claim
@@ -224,6 +234,7 @@ ToNode: TypeAlias = (
     | Kick
     | Drain
     | Clear
+    | Forget
 )
 
 # Node -> client
@@ -378,7 +389,7 @@ class Happened(msgspec.Struct, frozen=True, tag="happened"):
 
 
 class Drained(msgspec.Struct, frozen=True, tag="drained"):
-    """Answer to Drain and Clear."""
+    """Answer to Drain, Clear and Forget."""
 
     n: int
     text: str
