@@ -9,7 +9,7 @@ import random
 from holdall.leases.messages import HookDone, RunHook
 from holdall.machine.contract import Address, ClockRead, Message, Received
 from holdall.machine.host import Arrival
-from holdall.parties.messages import AGENT, MANAGER, NODE, SESSION
+from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, NODE, SESSION
 from holdall.simulator.sites import Site
 from holdall.simulator.whole.clients import WholeClient
 
@@ -42,8 +42,12 @@ class Computer:
         """Session -> process that the node wants to be told of when it ends."""
         self.broken: dict[str, int] = {}
         """Connection that has ended -> its process, which lives on."""
-        self.strikes: list[str] = []
-        """Ids that this computer's node had before it lost its disk."""
+        self.is_open = False
+        """Clients can connect: the other nodes have nothing against this start."""
+        self.lives = 1
+        """It has lost its disk one time less often."""
+        self.buried: list[str] = []
+        """Ids that it had before, which nobody has told the others to forget yet."""
         self._booted = 0.0
         self._skew = chance.uniform(-SKEW_MS, SKEW_MS)
 
@@ -63,7 +67,7 @@ class Computer:
     def told(self, now: float) -> list[Arrival]:
         """What goes first in every turn."""
         read = Received(Address(self.site.host.node, NODE), self.reads(now))
-        return [Arrival(part, read) for part in (AGENT, MANAGER)]
+        return [Arrival(part, read) for part in (AGENT, CLAIMANT, MANAGER)]
 
     def from_connection(self, connection: str, message: Message) -> Arrival:
         """What reaches the agent over a connection."""
@@ -71,6 +75,7 @@ class Computer:
 
     def fallen(self) -> list[tuple[str, WholeClient]]:
         """The node's process is gone, and what its driver had in memory. Returns its connections, which break."""
+        self.is_open = False
         gone = list(self.connections.items())
         self.connections.clear()
         self.watched.clear()

@@ -3,11 +3,15 @@
 import random
 from typing import TYPE_CHECKING
 
-from holdall.machine.host import Turn
+from holdall.machine.contract import Address, Received
+from holdall.machine.host import SEPARATOR, Arrival, Turn
+from holdall.parties.directory import Directory
+from holdall.parties.directory_messages import DIRECTORY, MEMBER_PREFIX, ForgetNode, Member
+from holdall.parties.messages import NODE
 from holdall.simulator.faults import Strike
 from holdall.simulator.sites import State
 from holdall.simulator.whole.computers import SOCKET_MS, Computer
-from holdall.simulator.whole.setup import QUIET
+from holdall.simulator.whole.setup import QUIET, node_id
 
 if TYPE_CHECKING:
     from holdall.simulator.whole.run import WholeRun
@@ -16,6 +20,10 @@ _BUS = frozenset({"split", "oneway", "bridge", "bus", "slow"})
 _WITH_CLIENTS = frozenset({"reboot", "unsynced"})
 """Faults of the whole computer."""
 DOWN_MS = 1_500.0
+AGAIN_MS = 1_500.0
+"""Pause before what did not succeed is tried again."""
+FORGOTTEN_AT_ONCE = 0.5
+"""Share of lost disks after which an operator forgets the old id before the node starts anew."""
 LONGEST_TTLS = 2.0
 """Nothing stands still or is cut for longer than so many ttls."""
 
@@ -88,10 +96,63 @@ class WholeFalls:
 
     def _recover(self, computer: Computer, kind: str) -> None:
         run, site = self._run, computer.site
-        clock = computer.clock(run.now)
-        boot = site.boot(kind, now=clock, ttl_ms=run.setup.ttl_max_ms, chance=self._chance)
+        if kind == "wipe":
+            self._lose_identity(computer)
+        boot = site.boot(kind, now=computer.clock(run.now), ttl_ms=run.setup.ttl_max_ms, chance=self._chance)
         if kind in _WITH_CLIENTS:
             computer.rebooted(run.now)
+        if kind == "wipe":
+            for member in self._join(computer):
+                key = f"{DIRECTORY}{SEPARATOR}{MEMBER_PREFIX}{member.node}"
+                site.records[key] = site.undone[key] = member
         run.rebuilt(computer)
         run.carry(computer, "recover", (), site.host.recover(dict(site.records), boot), boot)
         run.goes_on(computer)
+
+    # ------------------------------------------------------------ a node that has lost its disk
+
+    def _lose_identity(self, computer: Computer) -> None:
+        """The key was on the disk: another id from now on, and an operator has the old one forgotten, sooner or later."""
+        old = computer.site.host.node
+        computer.lives += 1
+        computer.site.name = node_id(computer.number, computer.lives)
+        self._run.known_as(computer, computer.site.name)
+        if self._chance.random() < FORGOTTEN_AT_ONCE:
+            self._forget(old)
+        else:
+            self._run.later(max(0.0, self._latest - self._run.now), self._forget, old)
+
+    def _forget(self, node: str) -> None:
+        """An operator says so at a node that is there, again until one has heard it."""
+        run = self._run
+        there = [
+            computer for computer in run.computers if computer.is_open and computer.site.state is State.UP
+        ]
+        if there and len(run.computers) > 1:
+            computer = self._chance.choice(there)
+            sender = Address(computer.site.host.node, NODE)
+            run.arrive(computer, Arrival(DIRECTORY, Received(sender, ForgetNode(1, node))))
+        if not all(node in _tombstones(computer) for computer in there) or not there:
+            run.later(AGAIN_MS, self._forget, node)
+
+    def _join(self, computer: Computer) -> list[Member]:
+        """What the node that it joins at tells of all."""
+        return [
+            Member(other.site.host.node, other.name) for other in self._run.computers if other is not computer
+        ]
+
+    def refused(self, computer: Computer, text: str) -> None:
+        """`text`: why. The others have something against this start: its process ends, and somebody starts it again."""
+        run, site = self._run, computer.site
+        run.tally.counts["refused starts"] += 1
+        site.state = State.DOWN
+        site.timers.clear()
+        site.incarnation += 1
+        run.note(computer, "crash", (), Turn({}, {}, []))
+        computer.fallen()
+        run.later(AGAIN_MS, self._recover, computer, "restart")
+
+
+def _tombstones(computer: Computer) -> frozenset[str]:
+    directory = computer.site.host.parts[DIRECTORY]
+    return frozenset(directory.state.tombstones) if isinstance(directory, Directory) else frozenset()

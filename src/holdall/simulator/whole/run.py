@@ -14,9 +14,12 @@ from holdall.checker.records import AnyRecord
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address, Boot, Message, ProtocolViolation, Received, SetTimer
 from holdall.machine.host import Arrival, Turn
+from holdall.machine.link import LINK
+from holdall.machine.link_orders import AllParts, Shun
 from holdall.machine.trace import Kind, Step
 from holdall.model import frames
-from holdall.parties.messages import HOOKS, MANAGER, PROCESSES, SESSION, RunHook, WatchProcess
+from holdall.parties.directory_messages import BUS, DIRECTORY, MayServe, MustStop, Shunned, StartRefused
+from holdall.parties.messages import HOOKS, MANAGER, NODE, PROCESSES, SESSION, RunHook, WatchProcess
 from holdall.parties.pool_side import PoolSide
 from holdall.simulator.faults import strikes
 from holdall.simulator.sites import Site, State
@@ -80,6 +83,8 @@ class WholeRun:
             )
             for number in range(setup.nodes)
         ]
+        for computer in self.computers:
+            computer.site.state = State.DOWN
         self._by_id = {computer.site.host.node: computer for computer in self.computers}
         self.seats = WholeSeats(
             setup, self, self.computers, judge=self.judge, story=self.story, tally=self.tally
@@ -121,6 +126,7 @@ class WholeRun:
         heapq.heappush(self._heap, (self.now + max(0.0, after), self._seq, call, what))
 
     def _begin(self, computer: Computer) -> None:
+        computer.site.state = State.UP
         self.carry(computer, "start", (), computer.site.host.start())
         self._wake(computer)
 
@@ -153,8 +159,8 @@ class WholeRun:
                 pools.setdefault(units.spec.name, []).extend(
                     (f"{unit.name}@{computer.name}", unit.fence) for unit in units.units.values()
                 )
-        for pool, units in sorted(pools.items()):
-            self.story.audit(pool, total=len(units), free=len(units), at=self.now, fences=dict(units))
+        for pool, fences in sorted(pools.items()):
+            self.story.audit(pool, total=len(fences), free=len(fences), at=self.now, fences=dict(fences))
         self.story.end(self.now)
 
     # ------------------------------------------------------------ turns
@@ -214,7 +220,7 @@ class WholeRun:
         strike = site.cut
         leaving = len(turn.sends) if strike is None else self._chance.randint(0, len(turn.sends))
         for sender, to, message in turn.sends[:leaving]:
-            if to.node == site.host.node:
+            if to.node == site.host.node and to.part != BUS:
                 self._out_of_port(computer, sender, to, message)
             else:
                 self._post(computer, sender, to, message)
@@ -271,14 +277,19 @@ class WholeRun:
         self.tally.messages[type(message).__name__] += 1
         receiver = self._by_id.get(to.node)
         if receiver is None:
-            self.tally.faults["no such node"] += 1
+            self.tally.counts["to nobody"] += 1
             return
         strikes_now = self._faulty and self.now < self._quiet
         for delay in self.net.delays(computer.number, receiver.number, self.now, strikes=strikes_now):
             self.later(delay, self._arrives, receiver, sender, to, body)
 
     def _arrives(self, receiver: Computer, sender: Address, to: Address, body: bytes) -> None:
-        if receiver.site.host.node == to.node:
+        if receiver.site.host.node != to.node:
+            return
+        if sender.node == to.node:
+            # what a directory tells whoever else has its identity, and it alone
+            self.arrive(receiver, Arrival(DIRECTORY, Received(Address(sender.node, BUS), CODEC.decode(body))))
+        else:
             self.arrive(receiver, Arrival(to.part, Received(sender, CODEC.decode(body))))
 
     def _out_of_port(self, computer: Computer, sender: Address, to: Address, message: Message) -> None:
@@ -293,11 +304,30 @@ class WholeRun:
             after, done = hook_result(message, self._chance, fails=0.0)
             answer = Arrival(sender.part, Received(Address(computer.site.host.node, HOOKS), done))
             self.later(after, self._answers, computer, computer.site.incarnation, answer)
+        elif to.part == NODE:
+            self._told_by_directory(computer, message)
         elif to.part == PROCESSES and isinstance(message, WatchProcess):
             if self.seats.lives(message.pid):
                 computer.watched[message.session] = message.pid
             else:
                 self.later(SOCKET_MS, self.seats.process_gone, computer, message.session)
+
+    def _told_by_directory(self, computer: Computer, message: Message) -> None:
+        match message:
+            case MayServe():
+                computer.is_open = True
+                self._order(computer, AllParts())
+            case Shunned(node):
+                self._order(computer, Shun(node))
+            case StartRefused(text) | MustStop(text):
+                self.falls.refused(computer, text)
+            case _:
+                pass
+
+    def _order(self, computer: Computer, order: Message) -> None:
+        """What the driver tells its own link."""
+        told = Received(Address(computer.site.host.node, NODE), order)
+        self.arrive(computer, Arrival(LINK, told))
 
     def _answers(self, computer: Computer, incarnation: int, answer: Arrival) -> None:
         """An order's answer reaches the process that gave the order, or nobody."""
@@ -306,10 +336,10 @@ class WholeRun:
 
     def rebuilt(self, computer: Computer) -> None:
         """The node's process starts again: fresh machines."""
-        computer.site.host = self._build(computer.site.host.node)
+        computer.site.host = self._build(computer.site.name)
 
     def known_as(self, computer: Computer, node: str) -> None:
-        """The computer's node has another id from now on."""
+        """The computer's node has another id from its next start on."""
         self._by_id.pop(computer.site.host.node, None)
         self._by_id[node] = computer
 

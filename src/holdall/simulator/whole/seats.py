@@ -190,7 +190,7 @@ class WholeSeats:
     def connect(self, client: WholeClient) -> bool:
         """As `Around.connect`: a node that stands still has a socket all the same."""
         computer = self._computers[client.node]
-        if computer.site.state is State.DOWN:
+        if computer.site.state is State.DOWN or not computer.is_open:
             return False
         client.connection = f"{self._chance.getrandbits(128):032x}"
         computer.connections[client.connection] = client

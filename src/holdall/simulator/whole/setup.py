@@ -4,12 +4,14 @@ Times are milliseconds of true time; every node and every client has a clock of 
 slower.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
 
 from holdall.machine.host import Host
+from holdall.parties.directory_messages import DirectorySettings, Member
 from holdall.parties.messages import AgentSettings, PoolSpec
 from holdall.parties.whole import WholeNode, whole_node
 from holdall.simulator.faults import Blows
@@ -164,9 +166,19 @@ class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             own.append(PoolSpec(pool=COMMON, name=COMMON, units=units))
         return tuple(own)
 
-    def whole_node(self, node: str) -> WholeNode:
-        """What the machines of the node with this id are built from."""
+    def whole_node(self, node: str, start: int) -> WholeNode:
+        """What the machines of the node with this id are built from, when its process starts for the `start`th time."""
         number = number_of(node)
+        first = Member(node_id(0), node_name(0))
+        directory = DirectorySettings(
+            node=node,
+            name=node_name(number),
+            instance=f"{node} {start}",
+            # all but the first node have joined at it; one that has lost its disk joins anew, see `WholeFalls`
+            members=(first,) if node == node_id(number) and number else (),
+            ttl_max_ms=self.ttl_max_ms,
+            rho_ppm=self.rho_ppm,
+        )
         return WholeNode(
             agent=AgentSettings(
                 node=node,
@@ -182,13 +194,21 @@ class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             passes_per_ahead=self.passes_per_ahead,
             try_from=self.try_from,
             sweep_ms=self.quarantine_ms,
-            instance=number + 1,
+            instance=1000 * number + start,
+            directory=directory,
+            gated=True,
         )
 
 
 def builder(setup: WholeSetup) -> Callable[[str], Host]:
-    """Builds any node of a run anew."""
-    return lambda node: whole_node(setup.whole_node(node))
+    """Builds any node of a run; each time it does, it is another process start."""
+    starts: Counter[str] = Counter()
+
+    def build(node: str) -> Host:
+        starts[node] += 1
+        return whole_node(setup.whole_node(node, starts[node]))
+
+    return build
 
 
 def node_id(number: int, life: int = 1) -> str:
