@@ -7,23 +7,52 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdall.model.spec import parse_needs
-from holdall.parties.planning import PoolFacts, Unplaceable, place
-from holdall.protocols.vocabulary import ALL
+from holdall.parties.planning import Placement, place
+from holdall.parties.ways import PoolFacts, Unplaceable, vector_of
+from holdall.protocols.vocabulary import ALL, Vector
 
 
-def facts(name: str, total: int, free: int | None = None, **labels: str) -> PoolFacts:
+def facts(
+    name: str,
+    total: int,
+    free: int | None = None,
+    *,
+    node: str = "n0",
+    host_only: bool = False,
+    tier: int = 0,
+    **labels: str,
+) -> PoolFacts:
     text = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
     pool = f"{name}{{{text}}}" if text else name
-    return PoolFacts(pool, name, tuple(sorted(labels.items())), total, total if free is None else free)
+    return PoolFacts(
+        pool,
+        name,
+        tuple(sorted(labels.items())),
+        total,
+        total if free is None else free,
+        node=node,
+        at=node.replace("n", "lab-"),
+        host_only=host_only,
+        tier=tier,
+    )
+
+
+def placing(specs: list[str], *pools: PoolFacts, **wishes: bool) -> Placement:
+    needs = parse_needs([spec.split(" or ") if " or " in spec else spec for spec in specs])
+    placed = place(needs, pools, "n0", **wishes)
+    assert isinstance(placed, Placement), placed
+    return placed
+
+
+def vectors_at(placed: Placement) -> list[Vector]:
+    """Of a placement that is on one node."""
+    return [vector_of(way) for way in placed.ways]
 
 
 def vectors(specs: list[str], *pools: PoolFacts) -> list[dict[str, int]]:
-    placed = place(
-        parse_needs([spec.split(" or ") if " or " in spec else spec for spec in specs]), pools, "n0"
-    )
-    assert not isinstance(placed, Unplaceable), placed
-    assert len(placed.vectors) == len(placed.shares) <= 4
-    return [dict(vector) for vector in placed.vectors]
+    found = vectors_at(placing(specs, *pools))
+    assert len(found) <= 4
+    return [dict(vector) for vector in found]
 
 
 def test_one_pool_one_vector() -> None:
@@ -36,9 +65,8 @@ def test_needs_of_one_pool_are_added_up() -> None:
 
 def test_free_pools_come_first_and_placements_beyond_are_remembered() -> None:
     pools = (facts("b1", 1, 0), facts("b2", 1, 1), facts("b3", 1, 1))
-    placed = place(parse_needs(["b1+b2+b3:2"]), pools, "n0")
-    assert not isinstance(placed, Unplaceable)
-    assert placed.vectors[0] == (("b2", 1), ("b3", 1))
+    placed = placing(["b1+b2+b3:2"], *pools)
+    assert vectors_at(placed)[0] == (("b2", 1), ("b3", 1))
     assert placed.narrow
 
 
@@ -78,9 +106,8 @@ def test_what_can_never_be_names_the_need(specs: list[str], need: int, overlap: 
 
 def test_what_may_come_is_hoped_for() -> None:
     pools = (facts("gpu", 1, model="a"),)
-    placed = place(parse_needs(["gpu,model=b:2", "gpu:4"]), pools, "n0", allow_future=True)
-    assert not isinstance(placed, Unplaceable)
-    assert dict(placed.vectors[0]) == {"gpu{model=b}": 2, "gpu{model=a}": 4}
+    placed = placing(["gpu,model=b:2", "gpu:4"], *pools, allow_future=True)
+    assert dict(vectors_at(placed)[0]) == {"gpu{model=b}": 2, "gpu{model=a}": 4}
     assert placed.narrow
 
 
@@ -106,7 +133,8 @@ def test_a_claim_is_placeable_exactly_when_some_distribution_exists(
     assert isinstance(placed, Unplaceable) != exists(needs, dict(zip(POOLS, totals, strict=True)))
     if isinstance(placed, Unplaceable):
         return
-    for vector, shares in zip(placed.vectors, placed.shares, strict=True):
+    for shares in placed.ways:
+        vector = vector_of(shares)
         for pool, count in vector:
             assert count == sum(share.count for share in shares if share.pool == pool)
             assert count <= totals[POOLS.index(pool)]
@@ -116,7 +144,9 @@ def test_a_claim_is_placeable_exactly_when_some_distribution_exists(
             assert {share.pool for share in mine} <= names
     now = {name: min(total, left) for name, total, left in zip(POOLS, totals, free, strict=True)}
     if exists(needs, now):
-        assert any(all(count <= now[pool] for pool, count in vector) for vector in placed.vectors), "free now"
+        assert any(all(count <= now[pool] for pool, count in vector) for vector in vectors_at(placed)), (
+            "free now"
+        )
 
 
 def exists(needs: list[tuple[set[str], int]], bound: dict[str, int]) -> bool:
@@ -139,7 +169,6 @@ def exists(needs: list[tuple[set[str], int]], bound: dict[str, int]) -> bool:
 
 def test_one_unit_of_few_pools_has_all_its_placements() -> None:
     pools = (facts("b1", 1, 0), facts("b2", 1, 1), facts("b3", 1, 0))
-    placed = place(parse_needs(["b1+b2+b3:1"]), pools, "n0")
-    assert not isinstance(placed, Unplaceable)
-    assert placed.vectors == ((("b2", 1),), (("b1", 1),), (("b3", 1),))
+    placed = placing(["b1+b2+b3:1"], *pools)
+    assert vectors_at(placed) == [(("b2", 1),), (("b1", 1),), (("b3", 1),)]
     assert not placed.narrow, "there is no other placement"

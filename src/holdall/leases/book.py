@@ -15,6 +15,7 @@ from holdall.leases.fences import Fences
 from holdall.leases.messages import (
     AGENT,
     END_REACHED,
+    AskPrepared,
     ClearUnit,
     DrainUnits,
     HookDone,
@@ -50,6 +51,7 @@ OWN_MESSAGES = (
     HookDone,
     UncleanEnd,
     RaiseFence,
+    AskPrepared,
     DrainUnits,
     ClearUnit,
     Reload,
@@ -206,6 +208,8 @@ class LeaseBook:
                     self.leases.keep(msgspec.structs.replace(record, unclean=True), out)
             case RaiseFence(claim):
                 self._raise_fence(claim, out)
+            case AskPrepared():
+                self._asked_prepared(message, out)
             case DrainUnits(on):
                 self.service.drain(on=on, out=out)
             case ClearUnit(pool, unit):
@@ -327,11 +331,21 @@ class LeaseBook:
         self.leases.keep(msgspec.structs.replace(record, preparing=waiting, failed=failed), out)
         self._tell_prepared(self.leases[record.claim, record.attempt], record, out)
 
+    def _asked_prepared(self, ask: AskPrepared, out: Effects) -> None:
+        """The holder waits for it, so the lease is active. Of what is not here renewal tells the end."""
+        self.book(ask.claim, ask.attempt, out)
+        record = self.leases.get((ask.claim, ask.attempt))
+        if record is not None and not record.preparing:
+            self._send_prepared(record, out)
+
     def _tell_prepared(self, record: LeaseRecord, before: LeaseRecord, out: Effects) -> None:
         if before.preparing and not record.preparing:
-            text = "; ".join(self._find(one)[1].note for one in record.failed)
-            message = Prepared(record.claim, record.attempt, record.failed, text)
-            out.append(Send(Address(record.claim.node, AGENT), message))
+            self._send_prepared(record, out)
+
+    def _send_prepared(self, record: LeaseRecord, out: Effects) -> None:
+        text = "; ".join(self._find(one)[1].note for one in record.failed)
+        message = Prepared(record.claim, record.attempt, record.failed, text)
+        out.append(Send(Address(record.claim.node, AGENT), message))
 
     def _raise_fence(self, claim: ClaimId, out: Effects) -> None:
         for record in self.of_claim(claim):

@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdall.machine.codec import CODEC
 from holdall.protocols.vocabulary import ClaimId, UnitGrant
 
 HOOKS = "hooks"
@@ -80,8 +81,10 @@ class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
 
 
 class AskPrepared(msgspec.Struct, frozen=True, tag="ask_prepared"):
-    """The agent of a claim to a manager that has units of it: answer `Prepared` when, or as soon as, nothing of it is
-    being prepared any more. Asked again and again, as neither side can know what the other has missed."""
+    """The agent of a claim to a manager that has units of it: answer `Prepared` as soon as none is being prepared.
+
+    Asked again and again, as neither side can know what the other has missed.
+    """
 
     claim: ClaimId
     attempt: int
@@ -158,3 +161,9 @@ class Reload(msgspec.Struct, frozen=True, tag="reload"):
     """
 
     pools: tuple[PoolSpec, ...]
+
+
+BetweenNodes: TypeAlias = UncleanEnd | RaiseFence | AskPrepared | Prepared
+"""What an agent and another node's manager tell each other about a lease."""
+
+CODEC.register("leases between nodes", BetweenNodes)

@@ -59,6 +59,12 @@ def pool_name(pool: str) -> str:
     return pool.partition("{")[0]
 
 
+def pool_labels(pool: str) -> dict[str, str]:
+    """The labels in a pool id."""
+    _, _, text = pool.rstrip("}").partition("{")
+    return dict(pair.split("=", 1) for pair in text.split(",") if pair)
+
+
 def unit_text(pool: str, unit: str) -> str:
     """A unit as people read it beside others: `psu-1`, but `gpu/0` where its own name is a mere number."""
     return f"{pool_name(pool)}/{unit}" if unit.isdigit() else unit

@@ -10,6 +10,7 @@ from typing import Self
 
 from holdall.leases.messages import UnitsBack
 from holdall.machine.contract import (
+    Address,
     ClockRead,
     Effect,
     Event,
@@ -20,9 +21,13 @@ from holdall.machine.contract import (
     TimerFired,
 )
 from holdall.model import frames
+from holdall.parties.answering import Answering
 from holdall.parties.answers import Answers
+from holdall.parties.asking import Asking
 from holdall.parties.care import Care
 from holdall.parties.claims import Claims
+from holdall.parties.directory_messages import ForgetDone
+from holdall.parties.dismissing import Dismissing
 from holdall.parties.ends import Ends
 from holdall.parties.exchanging import Exchanging
 from holdall.parties.explaining import Explaining
@@ -42,16 +47,20 @@ from holdall.parties.messages import (
     SessionOpened,
     UnitTrouble,
 )
-from holdall.parties.neighbours import Neighbours
+from holdall.parties.neighbours import Neighbours, NeighboursChanged
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.pool_side import PoolSide
+from holdall.parties.questions import PeerAnswer, PeerAsk, PeerHappened, PeerMore, PeerWatch
 from holdall.parties.refusals import Refusals
 from holdall.parties.replanning import Replanning
 from holdall.parties.returning import Returning
 from holdall.parties.revoking import Revoking
+from holdall.parties.rows import Rows
 from holdall.parties.sessions import Sessions
 from holdall.parties.state import Session, State
+from holdall.parties.views import AgesView
+from holdall.parties.watching import Watching
 from holdall.protocols.vocabulary import (
     Ended,
     Exchanged,
@@ -69,7 +78,7 @@ class Agent:
     """The machine `agent` of a node.
 
     Of the node's own pool side (`side`) and of what its directory knows (`neighbours`) it reads only. Without
-    neighbours it is a node by itself.
+    neighbours it is a node by itself. `ages` is its claimant: what a claim's age is that has been told to that.
     """
 
     def __init__(
@@ -79,19 +88,24 @@ class Agent:
         *,
         incarnation: int = 1,
         neighbours: Neighbours | None = None,
+        ages: AgesView | None = None,
     ) -> None:
-        self._build(State(settings, PoolSideView(side), neighbours))
+        self._build(State(settings, PoolSideView(side), neighbours, ages))
         self.state.incarnation = incarnation
 
     def _build(self, state: State) -> None:
         self.state = state
         explaining = Explaining(state)
+        rows = Rows(state, explaining)
+        self._answers = Answers(state, explaining, rows, Asking(state, rows))
+        self._answering = Answering(state, rows)
+        self._watching = Watching(state, rows)
         refusals = Refusals(state, explaining)
         parking = Parking(state)
         ends = Ends(state, parking)
         granting = Granting(state, ends, explaining)
-        revoking = Revoking(state, ends)
-        self._finding = Finding(state)
+        revoking = Revoking(state, ends, self._answers)
+        self._finding = Finding(state, self._answers)
         self._sessions = Sessions(state, ends, explaining)
         self._replanning = Replanning(state, parking)
         self._claims = Claims(
@@ -103,12 +117,13 @@ class Agent:
             nested=Nested(state, explaining, refusals),
             refusals=refusals,
             replanning=self._replanning,
+            answers=self._answers,
         )
         self._holding = Holding(state, ends=ends, finding=self._finding, granting=granting, revoking=revoking)
         self._exchanging = Exchanging(state, granting, refusals)
         self._revoking = revoking
-        self._answers = Answers(state, explaining)
-        self._care = Care(state)
+        self._care = Care(state, self._answers)
+        self._dismissing = Dismissing(state)
         self._returning = Returning(state, parking)
 
     # ------------------------------------------------------------ the contract of machines
@@ -123,12 +138,12 @@ class Agent:
         match event:
             case TimerFired(timer):
                 self._fired(timer)
+            case Received(sender, message) if sender.node != self.state.settings.node:
+                self._from_peer(sender, message)
             case Received(sender, message) if sender.part.startswith(SESSION):
                 self._from_client(sender.part.removeprefix(SESSION), message)
-            case Received(sender, message) if sender.node == self.state.settings.node:
+            case Received(_, message):
                 self._from_neighbour(message)
-            case Received(sender, message):
-                raise ProtocolViolation(f"{type(message).__name__} from {sender} is not for an agent")
         return self.state.out
 
     def recover(self, records: Mapping[str, Record]) -> list[Effect]:
@@ -153,14 +168,15 @@ class Agent:
         """An independent twin, which reads the same pool side until `see` tells it another."""
         twin = object.__new__(type(self))
         # The views are shared until `see`: what they read is other machines.
-        shared = (self.state.pools, self.state.neighbours)
+        shared = (self.state.pools, self.state.neighbours, self.state.ages)
         twin._build(deepcopy(self.state, {id(view): view for view in shared}))
         return twin
 
-    def see(self, side: PoolSide, neighbours: Neighbours | None = None) -> None:
-        """Read this pool side (and these neighbours) from now on, after all were copied."""
+    def see(self, side: PoolSide, neighbours: Neighbours | None = None, ages: AgesView | None = None) -> None:
+        """Read this pool side (and these neighbours, this claimant) from now on, after all were copied."""
         self.state.pools = PoolSideView(side)
         self.state.neighbours = neighbours or self.state.neighbours
+        self.state.ages = ages or self.state.ages
 
     # ------------------------------------------------------------ who speaks
 
@@ -209,13 +225,15 @@ class Agent:
             case frames.Ask() as frame:
                 self._answers.ask(session, frame, asked)
             case frames.Watch() as frame:
-                self._answers.watch(session, frame)
+                self._watching.watch(session, frame)
             case frames.Kick() as frame:
                 self._revoking.kick(session, frame, asked)
             case frames.Drain() as frame:
                 self._care.drain(session, frame, asked)
             case frames.Clear() as frame:
                 self._care.clear(session, frame, asked)
+            case frames.Forget() as frame:
+                self._dismissing.forget(session, frame, asked)
 
     def _exchange(self, session: Session, frame: frames.Exchange, asked: Asked) -> None:
         if not frame.add:
@@ -232,7 +250,7 @@ class Agent:
             case Granted():
                 self._claims.granted(message)
             case Prepared():
-                self._claims.prepared(message)
+                self._claims.prepared(message, self.state.own)
             case NotNow():
                 self._claims.not_now(message)
             case Retrying():
@@ -249,6 +267,11 @@ class Agent:
                 self._holding.extended(message)
             case UnitsBack(pools):
                 self.state.units_freed(pools)
+            case NeighboursChanged(_, nodes):
+                self._watching.changed(nodes)
+                self._replanning.neighbours(message)
+            case ForgetDone():
+                self._dismissing.done(message)
             case UnitTrouble():
                 self._care.trouble(message)
             case ProcessGone(name):
@@ -262,6 +285,25 @@ class Agent:
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} is no message to an agent")
 
+    def _from_peer(self, sender: Address, message: Message) -> None:
+        """Another node, which may say that it is any part of it: it reads listings, and tells what it was asked."""
+        peer = sender.node
+        match message:
+            case PeerAsk():
+                self._answering.asked(peer, message)
+            case PeerMore():
+                self._answering.more(peer, message)
+            case PeerAnswer():
+                self._answers.heard(peer, message)
+            case PeerWatch():
+                self._watching.followed(peer, message)
+            case PeerHappened():
+                self._watching.happened(peer, message)
+            case Prepared():
+                self._claims.prepared(message, peer)
+            case _:
+                raise ProtocolViolation(f"{type(message).__name__} from {sender} is not for an agent")
+
     def _fired(self, timer: str) -> None:
         kind, _, rest = timer.partition("/")
         match kind:
@@ -271,8 +313,20 @@ class Agent:
                 self._claims.wait_over(rest)
             case "queued":
                 self._claims.look(rest)
+            case "widen":
+                self._claims.widen(rest)
+            case "prepared":
+                self._claims.ask_prepared(rest)
             case "replan":
                 self._replanning.replan()
+            case "asked":
+                self._answers.fired(rest)
+            case "served":
+                self._answering.fired(rest)
+            case "follow":
+                self._watching.fired()
+            case "follower":
+                self._watching.over(rest)
             case "kicked":
                 self._revoking.kick_over(rest)
             case _:

@@ -1,172 +1,280 @@
-"""Answers to Ask: pools, leases, lines, history, the node. All are read from what agent and pools know now."""
+"""Answers to the questions of clients: the own node's part, and what other nodes have told of theirs.
+
+A question goes through rounds: first every node is asked for its rows; then, where a claim stands in line at further
+nodes, those for its places; last the nodes of claims that somebody has told of, for what people call them. A node by
+itself has nobody to ask, so it answers at once.
+"""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 import msgspec
 
 from holdall.model import frames
 from holdall.model.errors import BadSpec, NotHolder
-from holdall.model.names import matches_id, pool_name
+from holdall.model.names import short_id
+from holdall.parties.asking import Asking
 from holdall.parties.explaining import Explaining
+from holdall.parties.inquiries import Inquiry, Request
+from holdall.parties.joining import Joining
 from holdall.parties.messages import Asked
+from holdall.parties.questions import PeerAnswer, Question
+from holdall.parties.rows import WAITING_PHASES, AnyRow, Rows, parts
 from holdall.parties.state import Claim, Session, State, secret_hash
-from holdall.parties.views import PoolCounts
 
 ANSWER_BYTES_MAX = 48 * 1024
 """Rows of one Listing; the rest of the frame is far smaller than what is left to 64 KiB."""
-WAITING_PHASES = frozenset({"waiting", "parked"})
+HISTORY_MAX = 20
+"""Rows of the history that are shown with one claim."""
 
-Row = TypeVar("Row", bound=msgspec.Struct)
+ROUNDS = {
+    "pools": ("rows", "names"),
+    "who": ("rows", "names"),
+    "log": ("rows",),
+    "queue": ("rows", "places", "names"),
+    "why": ("find", "places", "names"),
+    "show": ("find",),
+}
 
 
 class Answers:
     """Listings; long ones come in several frames."""
 
-    def __init__(self, state: State, explaining: Explaining) -> None:
+    def __init__(self, state: State, explaining: Explaining, rows: Rows, asking: Asking) -> None:
         self._state = state
         self._explaining = explaining
+        self._rows = rows
+        self._asking = asking
+        self._joining = Joining(state)
         self._encoder = msgspec.msgpack.Encoder()
 
     def ask(self, session: Session, frame: frames.Ask, asked: Asked) -> None:
         """One question."""
-        match frame.what:
-            case "pools":
-                rows = [row for name in self._pool_ids(frame.arg) for row in self._pool_rows(name)]
-                self._tell(session, [frames.Listing(frame.n, pools=part) for part in self._parts(rows)])
-            case "who":
-                views = [self._explaining.lease_view(claim) for claim in self._held()]
-                self._tell(session, [frames.Listing(frame.n, leases=part) for part in self._parts(views)])
-            case "queue":
-                waits = [self._explaining.why(claim) for claim in self._waiting(frame.arg)]
-                self._tell(session, [frames.Listing(frame.n, waits=part) for part in self._parts(waits)])
-            case "log":
-                rows_since = self._log_since(frame.since_ms)
-                self._tell(session, [frames.Listing(frame.n, log=part) for part in self._parts(rows_since)])
-            case "node":
-                self._tell(session, [frames.Listing(frame.n, nodes=(self._node_row(),))])
-            case "why":
-                self._why(session, frame)
-            case "show":
-                self._show(session, frame, asked)
-            case "usage":
-                text = "this node keeps no account of use. See what happened: holdall log"
-                self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, text))
-
-    def watch(self, session: Session, frame: frames.Watch) -> None:
-        """Tell each new row of the history from now on."""
-        self._state.watchers[session.connection, frame.n] = None
-
-    # ------------------------------------------------------------ single claims
-
-    def _why(self, session: Session, frame: frames.Ask) -> None:
-        """Of one that has ended, not granted in time for example, what the history says."""
-        found = self._state.typed(frame.arg)
-        if len(found) != 1:
-            self._ended(session, frame, frame.arg, len(found))
-        elif found[0].record.phase in WAITING_PHASES or found[0].record.phase == "preparing":
-            why = self._explaining.why(found[0])
-            self._tell(session, [frames.Listing(frame.n, waits=(why,))])
-        else:
-            # It waits no more: what it has is the answer.
-            view = self._explaining.lease_view(found[0])
-            self._tell(session, [frames.Listing(frame.n, leases=(view,))])
-
-    def _show(self, session: Session, frame: frames.Ask, asked: Asked) -> None:
-        """By key or printed id; of one that has ended, what the history says."""
         del asked
-        claim = self._state.by_key.get(secret_hash(frame.arg))
-        found = [claim] if claim is not None else self._state.typed(frame.arg)
-        if len(found) == 1:
-            view = self._explaining.lease_view(found[0])
-            rows = tuple(row for row in self._state.log if row.lease == view.lease)
-            self._tell(session, [frames.Listing(frame.n, leases=(view,), log=rows[-20:])])
-            return
-        ended = self._state.ended.get(secret_hash(frame.arg))
-        self._ended(session, frame, ended[0] if ended is not None else frame.arg, len(found))
+        match frame.what:
+            case "node":
+                row, known = self._node_row(), self._known()
+                self._tell(session.connection, [frames.Listing(frame.n, nodes=(row,), known=known)])
+            case "usage":
+                self._deny(
+                    session.connection,
+                    frame.n,
+                    BadSpec.code,
+                    "this node keeps no account of use. See what happened: holdall log",
+                )
+            case _:
+                self._inquire(session, frame)
 
-    def _ended(self, session: Session, frame: frames.Ask, printed: str, found: int) -> None:
-        """The history of the one claim whose printed id begins so; `found` live ones are called so, never 1."""
-        rows = tuple(row for row in self._state.log if row.lease and matches_id(row.lease, printed))
-        named = found or len({row.lease for row in rows})
-        if not found and named == 1:
-            self._tell(session, [frames.Listing(frame.n, log=rows[-20:])])
-            return
-        if named:
-            text = f"{named} claims begin with {frame.arg}: write more letters of it. See: holdall who; holdall queue"
-        else:
-            text = f"no claim or lease {frame.arg} on {self._state.name}. See: holdall who; holdall queue"
-        self._state.tell(session.connection, frames.Denied(frame.n, NotHolder.code, text))
+    def heard(self, peer: str, answer: PeerAnswer) -> None:
+        """A piece of a peer's answer; perhaps the last one that was missing."""
+        inquiry = self._asking.heard(peer, answer)
+        if inquiry is not None:
+            self._go_on(inquiry)
 
-    # ------------------------------------------------------------ rows
+    def fired(self, rest: str) -> None:
+        """The time of a round is over."""
+        inquiry = self._asking.fired(int(rest))
+        if inquiry is not None:
+            self._go_on(inquiry)
 
-    def _held(self) -> list[Claim]:
-        held = [
-            claim for claim in self._state.by_printed.values() if claim.record.phase not in WAITING_PHASES
-        ]
-        return sorted(held, key=lambda claim: (claim.record.granted_wall_ms, claim.record.printed))
+    def explain(self, claim: Claim, *, again: bool = False) -> bool:
+        """Ask for a waiting claim's places elsewhere and tell its client when that has changed (`again`: in any case).
 
-    def _waiting(self, arg: str) -> list[Claim]:
-        """In order of age; those that are not in line come last, in the order in which they came."""
-        order = {party: place for place, party in enumerate(self._state.pools.waiting())}
-        last = len(order)
-        waiting = [
-            claim
-            for claim in self._state.by_printed.values()
-            if claim.record.phase in WAITING_PHASES
-            and (not arg or arg in {share.pool.partition("{")[0] for share in claim.record.shares[0]})
-        ]
-        return sorted(waiting, key=lambda claim: order.get(claim.record.claim, last))
+        False: all its places are on this node.
+        """
+        record = claim.record
+        nodes = {share.node for way in record.shares for share in way}
+        if nodes <= {"", self._state.settings.node}:
+            return False
+        if again:
+            claim.shown = None
+        explaining = self._state.inquiries.explaining
+        if record.printed not in explaining:
+            explaining.add(record.printed)
+            request = frames.Ask(record.n, "why", record.printed)
+            self._go_on(Inquiry("", request, peers=(), typed=record.printed))
+        return True
 
-    def _pool_ids(self, name: str) -> list[str]:
-        return [pool for pool in self._state.pools.pools() if name in {"", pool, pool_name(pool)}]
+    # ------------------------------------------------------------ other nodes' leases and units
 
-    def _pool_rows(self, pool: str) -> list[frames.PoolRow]:
-        """One row, or several with the same numbers when the units fill more than one frame."""
-        counts = self._state.pools.counts(pool)
-        if counts is None:
-            return []
-        units = [
-            self._unit_row(row, None if party is None else self._state.claims.get(party))
-            for row, party in self._state.pools.unit_rows(pool)
-        ]
-        return [self._pool_row(counts, part) for part in self._parts(units)]
+    def elsewhere(self, connection: str, request: Request, typed: str, otherwise: frames.Denied) -> None:
+        """Refuse a request, and say where it can be made when another node has what `typed` names.
 
-    def _pool_row(self, counts: PoolCounts, units: tuple[frames.UnitRow, ...]) -> frames.PoolRow:
-        return frames.PoolRow(
-            pool=counts.spec.name,
-            node=self._state.name,
-            labels=dict(counts.spec.labels),
-            reach=counts.spec.reach,
-            total=counts.total,
-            free=counts.free,
-            held=counts.held,
-            unusable=counts.unusable,
-            waiting=counts.waiting,
-            units=units,
+        `typed`: a key or printed id, or `pool/unit`. A key is sent around as its hash only.
+        """
+        peers = tuple(known.node for known in self._state.neighbours.nodes())
+        if typed.startswith("#"):
+            peers = ()  # a request's number in its own connection
+        inquiry = Inquiry(
+            connection,
+            request,
+            peers=peers,
+            own=False,
+            typed=typed,
+            key_hash=secret_hash(typed),
+            otherwise=otherwise,
         )
+        self._go_on(inquiry)
 
-    def _unit_row(self, row: frames.UnitRow, claim: Claim | None) -> frames.UnitRow:
-        if claim is None:
-            return row
-        return msgspec.structs.replace(row, lease=claim.record.printed, holder=claim.record.holder)
+    # ------------------------------------------------------------ rounds
 
-    def _log_since(self, since_ms: int | None) -> Sequence[frames.LogRow]:
-        if since_ms is None:
-            return tuple(self._state.log)
-        return [row for row in self._state.log if row.at_ms >= self._state.wall_ms - since_ms]
+    def _inquire(self, session: Session, frame: frames.Ask) -> None:
+        own, peers = True, tuple(known.node for known in self._state.neighbours.nodes())
+        if frame.local:
+            peers = ()
+        elif frame.node:
+            node = self._state.neighbours.node_named(frame.node)
+            if node is None:
+                known = ", ".join((self._state.name, *(one.name for one in self._state.neighbours.nodes())))
+                text = f"no node is named {frame.node!r}. Known: {known}"
+                self._deny(session.connection, frame.n, BadSpec.code, text)
+                return
+            own = node == self._state.settings.node
+            peers = () if own else (node,)
+        if own and frame.what in {"why", "show"} and self._is_here(frame.arg):
+            peers = ()
+        inquiry = Inquiry(
+            session.connection,
+            frame,
+            peers=peers,
+            own=own,
+            typed=frame.arg,
+            key_hash=secret_hash(frame.arg) if frame.what == "show" else "",
+        )
+        self._go_on(inquiry)
+
+    def _is_here(self, typed: str) -> bool:
+        """Whether a claim or lease of this node is called so, and no other of this node."""
+        return secret_hash(typed) in self._state.by_key or len(self._state.typed(typed)) == 1
+
+    def _go_on(self, inquiry: Inquiry) -> None:
+        """The next round; at once when there is nobody to be asked in it."""
+        rounds = ROUNDS[inquiry.request.what] if isinstance(inquiry.request, frames.Ask) else ("find",)
+        while inquiry.round < len(rounds):
+            questions = self._questions(inquiry, rounds[inquiry.round])
+            inquiry.round += 1
+            if self._asking.put(inquiry, questions):
+                return
+        self._answer(inquiry)
+
+    def _questions(self, inquiry: Inquiry, about: str) -> dict[str, Question]:
+        if about == "places":
+            return self._joining.unplaced(inquiry)
+        if about == "names":
+            return self._joining.unnamed(inquiry)
+        question = Question("find", arg=inquiry.typed, key=inquiry.key_hash)
+        if about == "rows" and isinstance(inquiry.request, frames.Ask):
+            frame = inquiry.request
+            if frame.what in {"pools", "who", "queue", "log"}:
+                question = Question(frame.what, arg=frame.arg, since_ms=frame.since_ms)
+        nodes = (*((self._state.settings.node,) if inquiry.own else ()), *inquiry.peers)
+        return dict.fromkeys(nodes, question)
+
+    # ------------------------------------------------------------ the answer
+
+    def _answer(self, inquiry: Inquiry) -> None:
+        request, joining = inquiry.request, self._joining
+        if not isinstance(request, frames.Ask):
+            self._told_where(inquiry)
+            return
+        n = request.n
+        if not inquiry.connection:
+            self._explained(inquiry)
+            return
+        match request.what:
+            case "pools":
+                rows = joining.pools(inquiry)
+                listings = [frames.Listing(n, pools=part) for part in self._parts(rows)]
+            case "who":
+                views = joining.leases(inquiry)
+                listings = [frames.Listing(n, leases=part) for part in self._parts(views)]
+            case "queue":
+                waits = joining.waits(inquiry)
+                listings = [frames.Listing(n, waits=part) for part in self._parts(waits)]
+            case "log":
+                log = joining.log(inquiry)
+                listings = [frames.Listing(n, log=part) for part in self._parts(log)]
+            case _:
+                listing = self._single(inquiry, request)
+                if listing is None:
+                    return
+                listings = [listing]
+        listings[-1] = msgspec.structs.replace(listings[-1], not_asked=self._asking.not_asked(inquiry))
+        self._tell(inquiry.connection, listings)
+
+    def _single(self, inquiry: Inquiry, request: frames.Ask) -> frames.Listing | None:
+        """About one claim; of one that has ended what the history says. None: refused."""
+        views = self._joining.found(inquiry)
+        history = self._joining.log(inquiry)
+        ended = {row.lease for row in history} if not views else set[str]()
+        if len(views) == 1:
+            (view,) = views
+            waits = self._joining.waits(inquiry) if request.what == "why" else []
+            if waits:
+                return frames.Listing(request.n, waits=tuple(waits[:1]))
+            rows = tuple(history[-HISTORY_MAX:]) if request.what == "show" else ()
+            return frames.Listing(request.n, leases=(view,), log=rows)
+        if len(ended) == 1:
+            return frames.Listing(request.n, log=tuple(history[-HISTORY_MAX:]))
+        if number := len(views) or len(ended):
+            text = f"{number} claims begin with {request.arg}: write more letters of it. See: holdall who; holdall queue"
+        else:
+            where = f"on {self._state.name}" if not inquiry.peers else "in the system"
+            text = f"no claim or lease {request.arg} {where}{self._but(inquiry)}. See: holdall who; holdall queue"
+        self._deny(inquiry.connection, request.n, NotHolder.code, text)
+        return None
+
+    def _explained(self, inquiry: Inquiry) -> None:
+        self._state.inquiries.explaining.discard(inquiry.typed)
+        claim = self._state.by_printed.get(inquiry.typed)
+        waits = self._joining.waits(inquiry)
+        if claim is None or claim.record.phase not in WAITING_PHASES or not waits or claim.shown == waits[0]:
+            return
+        claim.shown = waits[0]
+        record = claim.record
+        self._state.tell_session(record.session, frames.Queued(record.n, record.printed, waits[0]))
+
+    def _told_where(self, inquiry: Inquiry) -> None:
+        """The refusal of a request for what another node keeps."""
+        denied = inquiry.otherwise
+        if denied is None:
+            return
+        views, units = self._joining.found(inquiry), self._joining.units(inquiry)
+        if isinstance(inquiry.request, frames.Clear):
+            if units:
+                nodes = sorted({self._state.name_of(node) for node, _ in units})
+                text = (
+                    f"{inquiry.typed} is on {' and '.join(nodes)}, not on {self._state.name}: run it there."
+                )
+                denied = msgspec.structs.replace(denied, text=text)
+        elif len(views) == 1:
+            (view,) = views
+            what = "claim" if view.state == "waiting" else "lease"
+            text = (
+                f"{what} {short_id(view.lease)} of {view.holder} was made on {view.node}, "
+                f"not on {self._state.name}: run it there."
+            )
+            denied = msgspec.structs.replace(denied, text=text)
+        if denied is inquiry.otherwise and inquiry.not_asked:
+            denied = msgspec.structs.replace(denied, text=f"{denied.text}{self._but(inquiry)}")
+        self._state.tell(inquiry.connection, denied)
+
+    def _but(self, inquiry: Inquiry) -> str:
+        """` (not asked: …)` when some node was not."""
+        missing = self._asking.not_asked(inquiry)
+        return f" (not asked: {', '.join(f'{one.node}, {one.why}' for one in missing)})" if missing else ""
+
+    # ------------------------------------------------------------ the node
 
     def _node_row(self) -> frames.NodeRow:
         state = self._state
         facts = state.pools.facts()
         waiting = sum(1 for claim in state.by_printed.values() if claim.record.phase in WAITING_PHASES)
-        word = "draining" if state.pools.draining else "serving" if state.pools.granting else "quarantine"
         return frames.NodeRow(
             node=state.name,
             pid=state.settings.pid,
             version=state.settings.version,
             since_ms=state.started_wall_ms,
-            state=word,
+            state=self._rows.node_state(),
             quarantine_ms=self._explaining.quarantine_left_ms(),
             pools=len(facts),
             units=sum(one.total for one in facts),
@@ -176,24 +284,33 @@ class Answers:
             state_folder=state.settings.state_folder,
         )
 
+    def _known(self) -> tuple[frames.KnownNode, ...]:
+        """The other nodes, by name."""
+        pools: dict[str, int] = {}
+        for one in self._state.neighbours.pools():
+            pools[one.node] = pools.get(one.node, 0) + 1
+        return tuple(
+            frames.KnownNode(
+                node=known.name,
+                id=known.node,
+                state=known.state,
+                address=known.address,
+                location=known.location,
+                silent_ms=known.silent_ms,
+                pools=pools.get(known.node, 0),
+            )
+            for known in self._state.neighbours.nodes()
+        )
+
     # ------------------------------------------------------------ frames
 
-    def _parts(self, rows: Iterable[Row]) -> list[tuple[Row, ...]]:
-        """The rows in pieces that fit into a frame; one empty piece when there are none."""
-        parts: list[tuple[Row, ...]] = []
-        part: list[Row] = []
-        size = 0
-        for row in rows:
-            length = len(self._encoder.encode(row))
-            if part and size + length > ANSWER_BYTES_MAX:
-                parts.append(tuple(part))
-                part, size = [], 0
-            part.append(row)
-            size += length
-        parts.append(tuple(part))
-        return parts
+    def _parts(self, rows: Iterable[AnyRow]) -> list[tuple[AnyRow, ...]]:
+        return parts(rows, ANSWER_BYTES_MAX, self._encoder)
 
-    def _tell(self, session: Session, listings: Sequence[frames.Listing]) -> None:
+    def _tell(self, connection: str, listings: Sequence[frames.Listing]) -> None:
         for listing in listings[:-1]:
-            self._state.tell(session.connection, msgspec.structs.replace(listing, more=True))
-        self._state.tell(session.connection, listings[-1])
+            self._state.tell(connection, msgspec.structs.replace(listing, more=True))
+        self._state.tell(connection, listings[-1])
+
+    def _deny(self, connection: str, n: int, code: str, text: str) -> None:
+        self._state.tell(connection, frames.Denied(n, code, text))

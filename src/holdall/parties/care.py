@@ -3,6 +3,7 @@
 from holdall.model import frames
 from holdall.model.errors import BadSpec, Refused
 from holdall.model.names import pool_name
+from holdall.parties.answers import Answers
 from holdall.parties.messages import Asked, ClearUnit, DrainUnits, Reload, UnitTrouble
 from holdall.parties.state import Session, State
 
@@ -10,8 +11,9 @@ from holdall.parties.state import Session, State
 class Care:
     """Orders of the node's user about units, and what units report."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, answers: Answers) -> None:
         self._state = state
+        self._answers = answers
 
     def drain(self, session: Session, frame: frames.Drain, asked: Asked) -> None:
         """No new grants on this node, or grants again."""
@@ -48,7 +50,11 @@ class Care:
         if len(found) != 1:
             number = f"{len(found)} units are" if found else "no unit is"
             text = f"{number} named {frame.unit!r}; write pool/unit. See: holdall pools"
-            self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, text))
+            denied = frames.Denied(frame.n, BadSpec.code, text)
+            if found:
+                self._state.tell(session.connection, denied)
+            else:
+                self._answers.elsewhere(session.connection, frame, frame.unit, denied)
         elif found[0][1].state != "quarantined":
             text = f"{frame.unit} is not in quarantine but {found[0][1].state}: nothing to clear."
             self._state.tell(session.connection, frames.Drained(frame.n, text))

@@ -6,24 +6,29 @@ from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, POOLS_MAX, printed_id
+from holdall.model.spec import ALL_COUNT
+from holdall.parties.answers import Answers
 from holdall.parties.ends import LEASE_PHASES, Ends
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
-from holdall.parties.parking import Parking
-from holdall.parties.planning import UNITS_MAX, Placement, Unplaceable, place, readable
+from holdall.parties.parking import Parking, names_of
+from holdall.parties.planning import UNITS_MAX, Placement, place, readable
 from holdall.parties.records import ClaimRecord
 from holdall.parties.refusals import Refusal, Refusals
-from holdall.parties.replanning import Replanning
+from holdall.parties.replanning import WIDEN_MS, Replanning
 from holdall.parties.state import Claim, Session, State, secret_hash
-from holdall.parties.texts import never, not_granted
+from holdall.parties.texts import not_granted
+from holdall.parties.ways import Unplaceable
 from holdall.protocols.vocabulary import ALL, Gone, Granted, NotNow, Retrying
 
 FIRST_LOOK_MS = 1000
 LAST_LOOK_MS = 15_000
 """A waiting client is told of changes after 1 s, 2 s, 4 s, … and then every 15 s."""
 RECORD_BYTES_MAX = 60_000
+NODE_BYTES = 63
+"""The longest name of a node: answers carry names, records ids."""
 UNIT_BYTES = 124
 """A unit's longest name, its fence, and the names of the fields."""
 
@@ -42,8 +47,10 @@ class Claims:
         nested: Nested,
         refusals: Refusals,
         replanning: Replanning,
+        answers: Answers,
     ) -> None:
         self._state = state
+        self._answers = answers
         self._parking = parking
         self._ends = ends
         self._explaining = explaining
@@ -102,20 +109,32 @@ class Claims:
         return None
 
     def _place(self, session: Session, frame: frames.Claim) -> Placement | Refusal:
-        node = self._state.name
+        system = self._state.system
         names = {name for need in frame.needs for option in need.options for name in option.pools}
-        facts = self._state.pools.facts(names)
-        placed = place(frame.needs, facts, node, allow_future=frame.allow_future)
+        facts = system.own_facts(names)
+        others = system.other_facts(names)
+        own = self._state.own
+        placed = place(frame.needs, facts, own, allow_future=frame.allow_future and not others, now=frame.now)
+        whole = any(option.count == ALL_COUNT for need in frame.needs for option in need.options)
+        if isinstance(placed, Placement) and placed.ready == 0 and not whole:
+            # Free here: nobody else is asked unless it has to wait.
+            placed = msgspec.structs.replace(placed, narrow=placed.narrow or bool(others))
+        elif others:
+            facts += others
+            placed = place(frame.needs, facts, own, allow_future=frame.allow_future, now=frame.now)
         if isinstance(placed, Unplaceable):
             why = self._refusals.never(session, frame.needs, frame.reason, short=placed.need)
-            return Refusal(NeverSatisfiable.code, never(placed, self._state.pools.facts(), node), why)
-        total = {one.pool: one.total for one in facts}
-        for vector in placed.vectors:
-            units = sum(total.get(pool, 1) if count == ALL else count for pool, count in vector)
-            if units > UNITS_MAX or len(vector) > POOLS_MAX:
+            return Refusal(NeverSatisfiable.code, self._refusals.never_text(placed), why)
+        total = {one.spot: one.total for one in facts}
+        for way in placed.ways:
+            spots = {(share.node, share.pool) for share in way}
+            units = sum(
+                total.get((share.node, share.pool), 1) if share.count == ALL else share.count for share in way
+            )
+            if units > UNITS_MAX or len(spots) > POOLS_MAX:
                 return Refusal(
                     Refused.code,
-                    f"{units} units of {len(vector)} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
+                    f"{units} units of {len(spots)} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
                     "are possible. Split the work into several leases.",
                 )
         return placed
@@ -123,12 +142,7 @@ class Claims:
     def _begin(
         self, session: Session, frame: frames.Claim, asked: Asked, placed: Placement, beside: str
     ) -> None:
-        pools = sorted({pool for vector in placed.vectors for pool, _ in vector})
-        specs = [spec for pool in pools if (spec := self._state.pools.spec(pool)) is not None]
-        ends = [spec.max_for_ms for spec in specs if spec.max_for_ms is not None]
-        if frame.for_ms is not None:
-            ends.append(frame.for_ms)
-        for_ms = min(ends, default=None)
+        for_ms = self._replanning.hard_end(placed.ways, frame.for_ms)
         wrong = self._wrong_end(frame, for_ms)
         if wrong is not None:
             self._state.tell(session.connection, wrong.answer(frame.n))
@@ -145,7 +159,7 @@ class Claims:
             holder=session.record.holder,
             pid=session.record.pid,
             needs=frame.needs,
-            shares=placed.shares,
+            shares=placed.ways,
             ttl_ms=frame.ttl_ms,
             phase="waiting",
             for_ms=for_ms,
@@ -177,18 +191,19 @@ class Claims:
                 self._state.set_timer(f"wait/{record.printed}", record.wait_ms)
             # Answered in the next turn, and only if it is not granted in this one.
             self._state.set_timer(f"queued/{record.printed}", 0)
+            if record.narrow and any(share.node != self._state.own for way in placed.ways for share in way):
+                self._state.set_timer(f"widen/{record.printed}", WIDEN_MS)
 
     def _bytes_when_granted(self, record: ClaimRecord, placed: Placement) -> int:
         """At most so long will record and answer be: what is longer fits into no frame."""
-        node = self._state.settings.node
         units = 0
-        for vector in placed.vectors:
-            here = 0
-            for pool, count in vector:
-                counts = self._state.pools.counts(pool)
-                amount = count if count != ALL else 1 if counts is None else counts.total
-                here += amount * (len(node) + len(pool) + UNIT_BYTES)
-            units = max(units, here)
+        for way in placed.ways:
+            size = 0
+            for share in way:
+                numbers = self._state.system.numbers((share.node, share.pool)) if share.count == ALL else None
+                amount = share.count if share.count != ALL else 1 if numbers is None else numbers.total
+                size += amount * (max(len(share.node), NODE_BYTES) + len(share.pool) + UNIT_BYTES)
+            units = max(units, size)
         return len(msgspec.msgpack.encode(record)) + units
 
     def _wrong_end(self, frame: frames.Claim, for_ms: int | None) -> Refusal | None:
@@ -213,13 +228,15 @@ class Claims:
         self._granting.granted(claim, message)
         self._parking.refill(claim.record.session)
 
-    def prepared(self, message: Prepared) -> None:
-        """All on_grant commands have ended. If one failed, the claim comes again with its age."""
-        claim = self._state.claims.get(message.claim)
+    def prepared(self, message: Prepared, node: str) -> None:
+        """All on_grant commands of a node have ended. If one failed, the claim comes again with its age."""
+        claim = self._state.find(message.claim)
+        if claim is not None and message.claim not in claim.record.parties():
+            return
         if claim is None or claim.record.phase != "preparing" or claim.record.attempt != message.attempt:
             return
         if not message.failed:
-            self._granting.told(claim)
+            self._granting.prepared(claim, node)
             return
         units = ", ".join(f"{grant.pool}/{grant.unit}" for grant in message.failed)
         if claim.record.now:
@@ -229,12 +246,27 @@ class Claims:
             return
         self._replanning.come_again(claim, claim.record.stamp)
 
+    def ask_prepared(self, printed: str) -> None:
+        """Ask other nodes once more whether its units are prepared."""
+        claim = self._state.by_printed.get(printed)
+        if claim is not None and claim.record.phase == "preparing":
+            self._granting.ask_prepared(claim)
+
     def not_now(self, message: NotNow) -> None:
         """A claim without waiting found no units that delay nobody."""
         claim = self._state.claims.get(message.claim)
         if claim is None or claim.record.phase != "waiting":
             return
-        why = self._explaining.why(claim)
+        if claim.record.narrow and not claim.widened:
+            # Not free where it seemed free: try the other places, all at once.
+            claim.widened = True
+            facts = self._state.system.facts(names_of(claim.record))
+            placed = self._replanning.plan(claim.record, facts, wide=True)
+            if isinstance(placed, Placement) and set(placed.ways) != set(claim.record.shares):
+                self._replanning.come_again(claim, None, placed)
+                return
+        # Of places on other nodes the client was told last what they have said.
+        why = claim.shown if claim.shown is not None and claim.shown.lines else self._explaining.why(claim)
         text = not_granted(why, waited_ms=None, utc_offset_s=self._state.settings.utc_offset_s)
         record = claim.record
         self._state.tell_session(record.session, frames.Denied(record.n, NotGranted.code, text, why=why))
@@ -246,6 +278,7 @@ class Claims:
         if claim is not None and claim.record.phase == "waiting":
             after = show_duration(message.retry_after_ms)
             claim.retry_text = f"{self._state.name_of(message.node)} has come up again; the claim goes on with its age in {after}"
+            self._replanning.turned_away(claim, message.node, message.retry_after_ms)
 
     def gone(self, message: Gone) -> None:
         """The pools have ended the lease by themselves."""
@@ -272,14 +305,29 @@ class Claims:
         claim = self._state.by_printed.get(printed)
         if claim is None or claim.record.phase not in {"waiting", "parked"}:
             return
-        why = self._explaining.why(claim)
-        if claim.shown is None or claim.shown != why:
-            self._tell_queued(claim)
+        if not claim.checked_ms and all(
+            share.node == self._state.own for way in claim.record.shares for share in way
+        ):
+            self._replanning.waits_long(claim)
+        else:
+            self._replanning.look_again(claim)
+        if not self._answers.explain(claim):
+            why = self._explaining.why(claim)
+            if claim.shown is None or claim.shown != why:
+                self._tell_queued(claim)
         claim.checked_ms = min(max(2 * claim.checked_ms, FIRST_LOOK_MS), LAST_LOOK_MS)
         self._state.set_timer(f"queued/{printed}", claim.checked_ms)
 
+    def widen(self, printed: str) -> None:
+        """It has not got its units at the place that seemed free."""
+        claim = self._state.by_printed.get(printed)
+        if claim is not None:
+            self._replanning.waits_long(claim)
+
     def _tell_queued(self, claim: Claim) -> None:
         record = claim.record
+        if self._answers.explain(claim, again=True):
+            return
         claim.shown = self._explaining.why(claim)
         self._state.tell_session(record.session, frames.Queued(record.n, record.printed, claim.shown))
 
@@ -291,7 +339,8 @@ class Claims:
         state = self._state
         if claim is None:
             text = f"no waiting claim {frame.claim} of yours. See: holdall queue"
-            state.tell(session.connection, frames.Denied(frame.n, "not-holder", text))
+            denied = frames.Denied(frame.n, "not-holder", text)
+            self._answers.elsewhere(session.connection, frame, frame.claim, denied)
             return
         record = claim.record
         own = record.session == session.record.session

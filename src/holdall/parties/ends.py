@@ -3,8 +3,9 @@
 from holdall.model.errors import NotGranted
 from holdall.model.frames import Denied, Lost, Released
 from holdall.model.names import short_id
-from holdall.parties.messages import UncleanEnd
+from holdall.parties.messages import RaiseFence, UncleanEnd
 from holdall.parties.parking import Parking
+from holdall.parties.records import ClaimRecord
 from holdall.parties.state import Claim, State
 from holdall.protocols.vocabulary import Release
 
@@ -26,10 +27,15 @@ class Ends:
         record = claim.record
         if record.phase != "parked":
             if unclean:
-                for party in record.parties():
-                    self._state.to_manager(UncleanEnd(party))
+                self.to_managers(record, UncleanEnd)
             self._state.to_claimant(Release(record.claim))
         self.gone(claim, kind, text)
+
+    def to_managers(self, record: ClaimRecord, message: type[UncleanEnd] | type[RaiseFence]) -> None:
+        """To every node that has units of the lease, for each of its claims there."""
+        for node in record.nodes:
+            for party in record.parties():
+                self._state.to_manager(message(party), node)
 
     def gone(self, claim: Claim, kind: str, text: str) -> None:
         """The claim has ended at the pools, or is being ended there."""

@@ -5,10 +5,10 @@ from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, pool_name, short_id
 from holdall.parties.finding import per_node, units_named
 from holdall.parties.granting import Granting, needs_served
-from holdall.parties.planning import Unplaceable, place, readable
+from holdall.parties.planning import place, readable
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State
-from holdall.parties.texts import never
+from holdall.parties.ways import Unplaceable, is_free, vectors_of
 from holdall.protocols.vocabulary import Exchange, Exchanged, ExchangeRefused, UnitGrant, Visit
 
 
@@ -66,8 +66,9 @@ class Exchanging:
     def _start(self, claim: Claim, session: Session, frame: frames.Exchange) -> Refusal | None:
         """Ask the pools; returns the refusal when that is not possible."""
         record = claim.record
-        node = self._state.name
-        drop: set[UnitGrant] | str = units_named(record, frame.drop) if frame.drop else set()
+        drop: set[UnitGrant] | str = (
+            units_named(record, frame.drop, self._state.name_of) if frame.drop else set()
+        )
         if isinstance(drop, str):
             return Refusal(BadSpec.code, drop)
         if record.printed in self._state.exchanging or record.phase == "draining":
@@ -78,17 +79,15 @@ class Exchanging:
         if len(frame.add) + len(record.needs) > NEEDS_MAX or not readable(frame.add):
             return Refusal(BadSpec.code, f"a lease serves at most {NEEDS_MAX} needs, each with a SPEC")
         names = {name for need in frame.add for option in need.options for name in option.pools}
-        placed = place(frame.add, self._state.pools.facts(names), node)
+        system = self._state.system
+        facts = system.facts(names)
+        placed = place(frame.add, facts, self._state.own, now=True)
         if isinstance(placed, Unplaceable):
             why = self._refusals.never(session, frame.add, record.reason, short=placed.need)
-            return Refusal(NeverSatisfiable.code, never(placed, self._state.pools.facts(), node), why)
-        vectors = [
-            vector for vector in placed.vectors if self._state.pools.free_of(vector)
-        ] or placed.vectors[:1]
-        shares = placed.shares[placed.vectors.index(vectors[0])]
-        prepared = [
-            pool for pool, _ in vectors[0] if (spec := self._state.pools.spec(pool)) and spec.on_grant
-        ]
+            return Refusal(NeverSatisfiable.code, self._refusals.never_text(placed), why)
+        free = {one.spot: one.free for one in facts}
+        way = next((way for way in placed.ways if is_free(way, free)), placed.ways[0])
+        prepared = sorted({share.pool for share in way if system.prepares((share.node, share.pool))})
         if prepared:
             return Refusal(
                 Refused.code,
@@ -98,8 +97,8 @@ class Exchanging:
         companion = self._state.new_claim_id()
         self._state.claims[companion] = claim
         self._state.change(claim, companions=(*record.companions, companion))
-        self._state.exchanging[record.printed] = (session.connection, frame.n, frame.add, shares)
-        add = (Visit(self._state.settings.node, (vectors[0],), self._state.pools.epoch),)
+        self._state.exchanging[record.printed] = (session.connection, frame.n, frame.add, way)
+        add = tuple(Visit(node, (vector,), system.epoch_of(node)) for node, vector in vectors_of(way))
         going = tuple(sorted(drop))
         self._state.to_claimant(Exchange(record.claim, companion, add, per_node(going), going))
         return None

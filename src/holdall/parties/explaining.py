@@ -8,9 +8,14 @@ from holdall.model.frames import LeaseView
 from holdall.model.names import short_id
 from holdall.model.spec import show_need
 from holdall.model.why import Blocker, NeedWhy, Why
-from holdall.parties.records import ClaimRecord, Share
+from holdall.parties.parking import spots_of
+from holdall.parties.records import ClaimRecord, Way
+from holdall.parties.spreading import Spot
 from holdall.parties.state import Claim, State
+from holdall.parties.system_pools import Numbers
 from holdall.parties.views import LineView, Obstacle
+from holdall.parties.ways import vectors_of
+from holdall.protocols.chain.claims import family_of
 from holdall.protocols.vocabulary import ALL
 
 BLOCKERS_MAX = 8
@@ -52,17 +57,19 @@ class Explaining:
         """Not in line: refused in quarantine, kept back here, not wanting to wait, or a lease that wants more."""
         record = claim.record
         own = record.parties()
-        pools = sorted({share.pool for share in record.shares[0]})
-        counts = {pool: self._state.pools.counts(pool) for pool in pools}
-        waiting = max((known.waiting for known in counts.values() if known is not None), default=0)
+        wanted = wanted_of(record.shares[0])
+        numbers = {spot: self._state.system.numbers(spot) for spot in sorted(wanted)}
+        pools = [pool for node, pool in numbers if node == self._state.own]
+        waiting = max((known.waiting for known in numbers.values() if known is not None), default=0)
         short = [
-            pool
-            for pool, count in self._wanted(record.shares[0]).items()
-            if (known := counts[pool]) is None or known.free < self._units_of(pool, count)
+            spot
+            for spot, known in numbers.items()
+            if known is None or known.free < units_of(wanted[spot], known)
         ]
         obstacles = [
             Obstacle(holder, pool, units)
-            for pool in short
+            for node, pool in short
+            if node == self._state.own
             for holder, units in self._state.pools.holders(pool).items()
             if holder not in own
         ]
@@ -98,10 +105,10 @@ class Explaining:
         """The first of those who wait for one of the pools, oldest first."""
         found: list[Obstacle] = []
         for party in self._state.pools.waiting():
-            claim = self._state.claims.get(party)
+            claim = self._state.find(party)
             if claim is None:
                 continue
-            wanted = {share.pool for shares in claim.record.shares for share in shares}
+            wanted = {pool for node, pool in spots_of(claim.record) if node == self._state.own}
             common = [pool for pool in pools if pool in wanted]
             if common:
                 found.append(Obstacle(party, common[0]))
@@ -109,26 +116,22 @@ class Explaining:
                 break
         return found
 
-    def _units_of(self, pool: str, count: int) -> int:
-        """How many units that is now; `ALL`: as many as are in service, and at least one."""
-        if count != ALL:
-            return count
-        known = self._state.pools.counts(pool)
-        return 1 if known is None else max(known.free + known.held, 1)
-
     def _needs(self, record: ClaimRecord, kept: dict[str, int], *, parked: bool) -> tuple[NeedWhy, ...]:
         found: list[NeedWhy] = []
+        system = self._state.system
         for index, need in enumerate(record.needs):
-            pools = sorted(
-                {share.pool for shares in record.shares for share in shares if share.need == index}
+            spots = sorted(
+                {(share.node, share.pool) for way in record.shares for share in way if share.need == index}
             )
             wanted = sum(
-                self._units_of(share.pool, share.count) for share in record.shares[0] if share.need == index
+                units_of(share.count, system.numbers((share.node, share.pool)))
+                for share in record.shares[0]
+                if share.need == index
             )
-            counts = [known for pool in pools if (known := self._state.pools.counts(pool)) is not None]
+            counts = [known for spot in spots if (known := system.numbers(spot)) is not None]
             free = sum(known.free for known in counts)
-            aside = sum(kept.get(pool, 0) for pool in pools)
-            usable = sum(known.free + known.held for known in counts)
+            aside = sum(kept.get(pool, 0) for node, pool in spots if node == self._state.own)
+            usable = sum(known.usable for known in counts)
             total = sum(known.total for known in counts)
             if parked:
                 state = "your limit"
@@ -154,7 +157,8 @@ class Explaining:
 
     def blocker(self, obstacle: Obstacle) -> Blocker:
         """Somebody in the way, as people see them."""
-        claim = self._state.claims.get(obstacle.claim)
+        party = family_of(obstacle.claim)
+        claim = self._state.claims.get(party)
         if claim is None:
             # A claim of another node, or one that ends in this turn.
             return Blocker(
@@ -164,6 +168,7 @@ class Explaining:
                 pool=obstacle.pool,
                 units=obstacle.units,
                 waiting=not obstacle.units,
+                party=str(party),
             )
         record = claim.record
         return Blocker(
@@ -180,7 +185,9 @@ class Explaining:
     def _note(self, claim: Claim, *, in_line: bool, parked: bool) -> str:
         record = claim.record
         notes: list[str] = []
-        if record.phase == "parked":
+        if record.stranded:
+            notes.append(self._stranded_text(record))
+        elif record.phase == "parked":
             most = self._state.settings.open_claims_max
             notes.append(
                 f"{most} of your claims wait for such a pool already; this one joins the line after them"
@@ -200,6 +207,14 @@ class Explaining:
                 f"claimed independently while holding lease {short_id(record.beside)}: outside the guarantee that nobody waits for ever"
             )
         return "; ".join(notes)
+
+    def _stranded_text(self, record: ClaimRecord) -> str:
+        state = self._state
+        nodes = sorted({share.node for way in record.shares for share in way})
+        away = [state.name_of(node) for node in nodes if node and state.system.tier_of(node) > 1]
+        if not away:
+            return "it holds nothing and keeps its age until all that it needs exists"
+        return f"it needs {', '.join(away)}, which can't be reached or gives no units; until then it holds nothing and keeps its age"
 
     def quarantine_text(self) -> str:
         """Why nothing is granted after a restart, and for how long."""
@@ -300,11 +315,17 @@ class Explaining:
         # Twice the rhythm of renewals: one beat may be late.
         return self._state.elapsed_ms(session.heard_wall_ms, session.heard_boot_ms) <= record.ttl_ms * 2 // 3
 
-    def _wanted(self, shares: Sequence[Share]) -> dict[str, int]:
-        sums: dict[str, int] = {}
-        for share in shares:
-            sums[share.pool] = ALL if share.count == ALL else sums.get(share.pool, 0) + share.count
-        return sums
+
+def wanted_of(way: Way) -> dict[Spot, int]:
+    """Units that it takes of each pool, or ALL."""
+    return {(node, pool): count for node, vector in vectors_of(way) for pool, count in vector}
+
+
+def units_of(count: int, known: Numbers | None) -> int:
+    """How many units that is now; `ALL`: as many as are in service, and at least one."""
+    if count != ALL:
+        return count
+    return 1 if known is None else max(known.usable, 1)
 
 
 def same_but_for_time(one: Why, other: Why) -> bool:

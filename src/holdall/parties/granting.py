@@ -3,16 +3,21 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from holdall.leases.messages import END_REACHED
+from holdall.leases.messages import END_REACHED, AskPrepared
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.names import short_id
 from holdall.parties.ends import Ends
 from holdall.parties.explaining import Explaining
-from holdall.parties.records import ClaimRecord, Share
+from holdall.parties.planning import place_number
+from holdall.parties.records import ClaimRecord, Share, Way
+from holdall.parties.spreading import Spot
 from holdall.parties.state import Claim, State
 from holdall.parties.texts import void
 from holdall.protocols.vocabulary import ALL, Granted, UnitGrant
+
+ASK_PREPARED_MS = 10_000
+"""So often other nodes are asked whether their on_grant commands have ended."""
 
 
 class Granting:
@@ -26,19 +31,43 @@ class Granting:
     def granted(self, claim: Claim, message: Granted) -> None:
         """The units are the claim's; told to the holder at once, or when their on_grant commands have ended."""
         grants = tuple(sorted(message.units))
-        shares = chosen_shares(claim.record, grants)
-        prepares = any(self._prepares(grant) for grant in grants)
+        way = chosen_way(claim.record, grants)
+        spots = sorted({(grant.node, grant.pool) for grant in grants})
+        prepares = tuple(sorted({spot[0] for spot in spots if self._state.system.prepares(spot)}))
         self._state.change(
             claim,
             phase="preparing" if prepares else "granted",
             grants=grants,
-            serves=needs_served(shares, grants),
+            serves=needs_served(way, grants),
             attempt=message.attempt,
+            placed=place_number(claim.record.shares, way),
+            preparing=prepares,
             stamp=message.stamp,
             granted_wall_ms=self._state.wall_ms,
             granted_boot_ms=self._state.boot_ms,
         )
         if not prepares:
+            self.told(claim)
+        else:
+            self.ask_prepared(claim)
+
+    def ask_prepared(self, claim: Claim) -> None:
+        """Other nodes tell by themselves when their on_grant commands have ended, and again when asked.
+
+        So nothing depends on one message, or on what was announced of their pools.
+        """
+        others = [node for node in claim.record.preparing if node != self._state.own]
+        for node in others:
+            self._state.to_manager(AskPrepared(claim.record.parties()[0], claim.record.attempt), node)
+        if others:
+            self._state.set_timer(f"prepared/{claim.record.printed}", ASK_PREPARED_MS)
+
+    def prepared(self, claim: Claim, node: str) -> None:
+        """The on_grant commands of one node have all ended well."""
+        left = tuple(other for other in claim.record.preparing if other != node)
+        if left:
+            self._state.change(claim, preparing=left)
+        else:
             self.told(claim)
 
     def told(self, claim: Claim) -> None:
@@ -47,7 +76,7 @@ class Granting:
         for timer in ("wait", "queued"):
             self._state.cancel_timer(f"{timer}/{record.printed}")
         if record.phase != "granted":
-            self._state.change(claim, phase="granted")
+            self._state.change(claim, phase="granted", preparing=())
         waited_ms = max(0, self._state.wall_ms - record.asked_wall_ms)
         self._state.note(
             "granted", f"after {show_duration(waited_ms)}" if waited_ms >= 1000 else "at once", claim.record
@@ -83,28 +112,26 @@ class Granting:
             self._ends.lost_or_denied(claim, text)
             self._ends.gone(claim, "lost", reason)
 
-    def _prepares(self, grant: UnitGrant) -> bool:
-        spec = self._state.pools.spec(grant.pool) if grant.node == self._state.settings.node else None
-        return spec is not None and bool(spec.on_grant)
 
-
-def chosen_shares(record: ClaimRecord, grants: Sequence[UnitGrant]) -> tuple[Share, ...]:
-    """Which of the claim's placements these units are."""
-    have = Counter(grant.pool for grant in grants)
-    for shares in record.shares:
-        want: Counter[str] = Counter()
-        whole = {share.pool for share in shares if share.count == ALL}
-        for share in shares:
-            want[share.pool] += 0 if share.count == ALL else share.count
-        if set(want) == set(have) and all(pool in whole or want[pool] == have[pool] for pool in have):
-            return shares
+def chosen_way(record: ClaimRecord, grants: Sequence[UnitGrant]) -> Way:
+    """Which of the ways asked for these units are."""
+    have = Counter((grant.node, grant.pool) for grant in grants)
+    for way in record.shares:
+        want: Counter[Spot] = Counter()
+        whole = {(share.node, share.pool) for share in way if share.count == ALL}
+        for share in way:
+            want[share.node, share.pool] += 0 if share.count == ALL else share.count
+        if set(want) == set(have) and all(spot in whole or want[spot] == have[spot] for spot in have):
+            return way
     raise AssertionError(f"{record.printed}: units of no placement that was asked for: {dict(have)}")
 
 
-def needs_served(shares: Sequence[Share], grants: Sequence[UnitGrant]) -> tuple[int, ...]:
+def needs_served(way: Sequence[Share], grants: Sequence[UnitGrant]) -> tuple[int, ...]:
     """For each unit the need that it serves: a pool's units go to its needs in the order of the needs."""
-    places: dict[str, list[int]] = {}
-    for share in sorted(shares):
-        count = sum(1 for grant in grants if grant.pool == share.pool) if share.count == ALL else share.count
-        places.setdefault(share.pool, []).extend([share.need] * count)
-    return tuple(places[grant.pool].pop(0) for grant in grants)
+    counts = Counter((grant.node, grant.pool) for grant in grants)
+    places: dict[Spot, list[int]] = {}
+    for share in sorted(way):
+        spot = (share.node, share.pool)
+        count = counts[spot] if share.count == ALL else share.count
+        places.setdefault(spot, []).extend([share.need] * count)
+    return tuple(places[grant.node, grant.pool].pop(0) for grant in grants)

@@ -7,7 +7,7 @@ from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec, NotGranted, Refused
 from holdall.model.names import pool_name, short_id
 from holdall.parties.ends import Ends
-from holdall.parties.finding import HELD, Finding, per_node, units_named
+from holdall.parties.finding import HELD, Finding, is_named, per_node, units_named
 from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked
 from holdall.parties.records import ClaimRecord
@@ -43,7 +43,7 @@ class Holding:
         claim = self._finding.find(session, frame.key, asked)
         connection = session.connection
         if claim is None:
-            self._finding.no_lease(connection, frame.n, frame.key, released=True)
+            self._finding.no_lease(connection, frame.n, frame.key, released=True, request=frame)
             return
         record = claim.record
         kind, what = ("kicked", "released") if record.phase == "draining" else ("released", "released")
@@ -81,7 +81,7 @@ class Holding:
             # Repeated after its answer was lost.
             self._state.tell(session.connection, self._granting.answer(claim, frame.n))
             return
-        chosen = units_named(claim.record, names)
+        chosen = units_named(claim.record, names, self._state.name_of)
         if isinstance(chosen, str):
             self._state.tell(session.connection, frames.Denied(frame.n, BadSpec.code, chosen))
             return
@@ -102,7 +102,7 @@ class Holding:
         claim = self._state.by_key.get(secret_hash(frame.key))
         if claim is None or claim.record.phase not in HELD:
             # Not by the printed id, whoever asks: the answer carries the key.
-            self._finding.no_lease(session.connection, frame.n, frame.key, released=False)
+            self._finding.no_lease(session.connection, frame.n, frame.key)
             return
         claim.key = frame.key
         if not claim.record.detached:
@@ -121,16 +121,14 @@ class Holding:
 
         Who has as much already, or no hard end at all, has what was asked for: nothing changes.
         """
-        claim = self._finding.held(session, frame.key, frame.n, asked)
+        claim = self._finding.held(session, frame.key, frame.n, asked, frame)
         if claim is None:
             return
         record = claim.record
         passed_ms = self._state.elapsed_ms(record.granted_wall_ms, record.granted_boot_ms)
-        most = [
-            spec.max_for_ms
-            for pool in sorted({grant.pool for grant in record.grants})
-            if (spec := self._state.pools.spec(pool)) is not None and spec.max_for_ms is not None
-        ]
+        spots = sorted({(grant.node, grant.pool) for grant in record.grants})
+        ends = [self._state.system.max_for_ms(spot) for spot in spots]
+        most = [end for end in ends if end is not None]
         wanted_ms = passed_ms + frame.for_ms
         for_ms = min([wanted_ms, *most])
         if record.phase == "draining":
@@ -166,7 +164,10 @@ class Holding:
 
     def _care_ms(self, record: ClaimRecord) -> int:
         """How long its pools' commands may keep units from being free after their release, all limits reached."""
-        specs = [self._state.pools.spec(pool) for pool in sorted({grant.pool for grant in record.grants})]
+        specs = [
+            self._state.system.spec(spot)
+            for spot in sorted({(grant.node, grant.pool) for grant in record.grants})
+        ]
         return max(
             (
                 spec.hook_limit_ms * (bool(spec.on_release) + bool(spec.check))
@@ -177,14 +178,18 @@ class Holding:
         )
 
     def _given_back(self, record: ClaimRecord, name: str) -> bool:
-        """Whether `pool/unit` is a unit, but none of this lease."""
-        pool, _, unit = name.rpartition("/")
-        held = any(g.unit == unit and pool in {g.pool, pool_name(g.pool)} for g in record.grants)
-        return not held and any(
-            unit in spec.units
-            for facts in self._state.pools.facts([pool_name(pool)])
-            if pool in {facts.pool, facts.name} and (spec := self._state.pools.spec(facts.pool)) is not None
-        )
+        """Whether `pool/unit` is a unit, but none of this lease. Units of other nodes have no names here: any may be one."""
+        if any(is_named(grant, name, self._state.name_of) for grant in record.grants):
+            return False
+        text, _, node = name.partition("@")
+        pool, _, unit = text.rpartition("/")
+        for facts in self._state.system.facts([pool_name(pool)]):
+            if pool not in {facts.pool, facts.name} or node not in {"", facts.at, facts.node}:
+                continue
+            spec = self._state.system.spec(facts.spot)
+            if facts.node != self._state.own or (spec is not None and unit in spec.units):
+                return True
+        return False
 
     def _keep_only(self, claim: Claim, keep: Sequence[UnitGrant]) -> None:
         record = claim.record

@@ -125,6 +125,8 @@ class Inquiries:
         """Number of its questions -> inquiry."""
         self.served: dict[tuple[str, int], Served] = {}
         """(peer, number) -> what is left to be sent."""
+        self.explaining: set[str] = set()
+        """Claims of this node (printed ids) whose places elsewhere are being asked for, to tell their clients."""
         self.last_number = 0
 
     def open_with(self, peer: str) -> int:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdall.leases.messages import PoolSpec
+from holdall.leases.records import LeaseRecord
 from holdall.model.frames import UnitRow
-from holdall.parties.planning import PoolFacts, free_now
 from holdall.parties.pool_side import PoolSide
-from holdall.parties.views import LineView, Obstacle, PoolCounts
+from holdall.parties.views import LineView, Obstacle, PoolCounts, RowView
+from holdall.parties.ways import PoolFacts, free_now
+from holdall.protocols.chain.claims import SIBLINGS_MAX, family_of, sibling
 from holdall.protocols.chain.rows import Row, is_limit_pool
 from holdall.protocols.vocabulary import ClaimId, Vector
 
@@ -55,6 +57,8 @@ class PoolSideView:
                 labels=pools[name].spec.labels,
                 total=len(pools[name].spec.units),
                 free=pools[name].free_count(),
+                node=self._side.node,
+                host_only=pools[name].spec.reach == "host",
             )
             for name in sorted(pool for one in wanted for pool in self._named.get(one, ()))
         ]
@@ -133,6 +137,42 @@ class PoolSideView:
             stamp=row.stamp,
             parked=claim in counts.parked,
         )
+
+    def rows_of(self, claim: ClaimId, obstacles_max: int) -> Sequence[RowView]:
+        """The places of a claim (as its agent calls it) here, one for each of its placements."""
+        rows = self._side.manager.rows
+        parties = (sibling(claim, number) for number in range(SIBLINGS_MAX))
+        return [
+            RowView(
+                claim=row.claim,
+                nodes=tuple(visit.node for visit in row.need),
+                pools=tuple(pool for pool, _ in row.most if not is_limit_pool(pool)),
+                line=self.line(row.claim, obstacles_max),
+                stamp=row.stamp,
+                passes_bound=row.bound,
+                overtaken=row.overtaken,
+                ahead=row.ahead,
+            )
+            for party in parties
+            if (row := rows.get(party)) is not None
+        ]
+
+    def if_it_came(self, pools: Iterable[str]) -> tuple[int, int]:
+        """Of a claim for these pools that would come now: (how many wait before it, how many could pass it)."""
+        settings = self._side.manager.settings
+        ahead = self._side.manager.counts.all_waiting(sorted(set(pools)))
+        return ahead, settings.passes + settings.passes_per_ahead * ahead
+
+    def waiting_of_others(self) -> Sequence[ClaimId]:
+        """Claims of other nodes that wait here, as their agents call them, oldest first."""
+        own = self._side.node
+        rows = [row for row in self._side.manager.rows.values() if row.claim.node != own and not row.active]
+        return list(dict.fromkeys(family_of(row.claim) for row in sorted(rows, key=lambda row: row.age)))
+
+    def leases_of_others(self) -> Sequence[LeaseRecord]:
+        """Leases here of claims of other nodes."""
+        own = self._side.node
+        return [record for record in self._side.book.leases.values() if record.claim.node != own]
 
     def waiting(self) -> Sequence[ClaimId]:
         """All waiting claims, oldest first."""

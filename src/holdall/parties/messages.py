@@ -18,7 +18,7 @@ Addresses on a node: parts of the host `agent`, `claimant`, `manager`; outside t
 `node`
     The driver as sender of `Reload` and `DrainNode` to `agent`.
 
-`machine.contract.ClockRead` goes to `agent` and to `manager`, first in each turn that has other events, and once
+`machine.contract.ClockRead` goes to `agent`, `claimant` and `manager`, first in each turn that has other events, and once
 directly after `start` or `recover`.
 
 **Request numbers.** `n` of a client's frames is unique in its *session*, also over reconnects. A Claim that comes again

@@ -4,17 +4,20 @@ The rule: a holder that waits for more could wait for itself for ever, so it may
 is shown as outside the guarantee.
 """
 
+from collections import Counter
+
 from holdall.model import frames
 from holdall.model.errors import NotHolder, WouldDeadlock
-from holdall.model.names import unit_text
+from holdall.model.names import pool_labels, pool_name, unit_text
 from holdall.model.spec import show_need
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import needs_served
-from holdall.parties.planning import PoolFacts, Unplaceable, matching, place
+from holdall.parties.planning import place
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import would_deadlock
-from holdall.protocols.vocabulary import UnitGrant
+from holdall.parties.ways import PoolFacts, Unplaceable, matching
+from holdall.protocols.vocabulary import ALL, UnitGrant
 
 
 class Nested:
@@ -50,45 +53,50 @@ class Nested:
     ) -> tuple[tuple[UnitGrant, ...], tuple[int, ...]] | None:
         """The lease's units that serve these needs, each unit one need; None: it does not cover them."""
         facts = self._facts_of(held)
-        placed = place(needs, facts, self._state.name)
+        placed = place(needs, facts, self._state.own)
         if isinstance(placed, Unplaceable):
             return None
-        shares = placed.shares[0]
-        wanted = {facts_of.pool: 0 for facts_of in facts}
-        for share in shares:
+        way = placed.ways[0]
+        have = {one.spot: one.total for one in facts}
+        wanted = dict.fromkeys(have, 0)
+        for share in way:
+            spot = (share.node, share.pool)
             # `all` is covered only by a lease that has all of the pool.
-            counts = self._state.pools.counts(share.pool)
-            have = next(one.total for one in facts if one.pool == share.pool)
-            if share.count < 0 and (counts is None or counts.total != have):
+            numbers = self._state.system.numbers(spot) if share.count == ALL else None
+            if share.count == ALL and (numbers is None or numbers.total != have[spot]):
                 return None
-            wanted[share.pool] += have if share.count < 0 else share.count
+            wanted[spot] += have[spot] if share.count == ALL else share.count
         units: list[UnitGrant] = []
         for grant in held.record.grants:
-            if wanted.get(grant.pool, 0) > 0:
-                wanted[grant.pool] -= 1
+            spot = (grant.node, grant.pool)
+            if wanted.get(spot, 0) > 0:
+                wanted[spot] -= 1
                 units.append(grant)
-        return tuple(units), needs_served(shares, units)
+        return tuple(units), needs_served(way, units)
 
     def _facts_of(self, held: Claim) -> list[PoolFacts]:
-        facts: list[PoolFacts] = []
-        for pool in sorted({grant.pool for grant in held.record.grants}):
-            spec = self._state.pools.spec(pool)
-            if spec is not None:
-                have = sum(1 for grant in held.record.grants if grant.pool == pool)
-                facts.append(PoolFacts(pool, spec.name, spec.labels, have, have))
-        return facts
+        """Its units as pools of their own, which nobody else has any of."""
+        counts = Counter((grant.node, grant.pool) for grant in held.record.grants)
+        return [
+            PoolFacts(
+                pool,
+                pool_name(pool),
+                tuple(sorted(pool_labels(pool).items())),
+                have,
+                have,
+                node=node,
+                at=self._state.name_of(node),
+            )
+            for (node, pool), have in sorted(counts.items())
+        ]
 
     def _touched(self, held: Claim, frame: frames.Claim) -> list[UnitGrant]:
         """Units of the lease that the claim asks for once more."""
-        node = self._state.name
         facts = self._facts_of(held)
-        pools = {
-            one.pool
-            for need in frame.needs
-            for option in need.options
-            for one in matching(option, facts, node)
+        spots = {
+            one.spot for need in frame.needs for option in need.options for one in matching(option, facts)
         }
-        return [grant for grant in held.record.grants if grant.pool in pools]
+        return [grant for grant in held.record.grants if (grant.node, grant.pool) in spots]
 
     def _grant_view(
         self,
@@ -109,7 +117,7 @@ class Nested:
             state=shown.state,
             units=tuple(
                 frames.HeldUnit(
-                    pool=self._name(grant),
+                    pool=pool_name(grant.pool),
                     name=grant.unit,
                     node=self._state.name_of(grant.node),
                     fence=grant.fence,
@@ -140,7 +148,3 @@ class Nested:
                 view=True,
             ),
         )
-
-    def _name(self, grant: UnitGrant) -> str:
-        spec = self._state.pools.spec(grant.pool)
-        return grant.pool if spec is None else spec.name

@@ -1,56 +1,65 @@
-"""From needs to places: which pools can serve a claim on this node, in which order of preference.
+"""From needs to places: which pools of which nodes can serve a claim, in which order of preference.
 
-A claim's needs are put on pools so that overlapping needs get distinct units: a flow from needs to pools, each pool
-bounded by the units it has. What can't be put on the units that exist (those in quarantine, cooling down or draining
-counted as existing) can never be granted and is refused with the facts.
+A claim's needs are put on pools so that overlapping needs get distinct units (`spreading`). What can't be put on the
+units that exist (those in quarantine, cooling down, draining or of silent nodes counted as existing) can never be
+granted and is refused with the facts. What is known of other nodes may be stale: the nodes decide.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from holdall.model.frames import Need, Selector
 from holdall.model.names import NEEDS_MAX, is_name, pool_id
 from holdall.model.spec import ALL_COUNT
-from holdall.parties.records import Share
+from holdall.parties.records import Share, Way
+from holdall.parties.spreading import Spot
+from holdall.parties.ways import (
+    VECTORS_MAX,
+    PoolFacts,
+    Unplaceable,
+    Ways,
+    combinations,
+    is_free,
+    matching,
+    serve,
+    vectors_of,
+)
 from holdall.protocols.vocabulary import ALL, Vector
 
-VECTORS_MAX = 4
-"""Alternatives of one claim on one node."""
-COMBINATIONS_MAX = 64
-"""Combinations of `--or` alternatives that are looked at, preferred ones first."""
+PLACEMENTS_MAX = 4
+"""Places of one claim that are asked at a time; one at each node at most, and one over several nodes."""
+NODES_LOOKED_AT = 16
+"""Nodes that are tried as the only one of a claim, those with most free units first."""
 UNITS_MAX = 256
 """Units of one lease: more fit into no frame."""
 
-
-class PoolFacts(msgspec.Struct, frozen=True):
-    """What planning knows of a pool: units that exist, and units that can be given now."""
-
-    pool: str
-    name: str
-    labels: tuple[tuple[str, str], ...]
-    total: int
-    free: int
+Asking: TypeAlias = tuple[tuple[str, tuple[Vector, ...]], ...]
+"""One placement: (node, alternatives there), nodes ascending."""
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Up to four ways to serve all needs here, preferred first, and who gets what in each."""
+    """Ways to serve all needs, to be asked for together; preferred first, those on one node together."""
 
-    vectors: tuple[Vector, ...]
-    shares: tuple[tuple[Share, ...], ...]
+    ways: tuple[Way, ...]
     narrow: bool
-    """More ways exist, so it is worth planning again when units come free."""
+    """More ways exist, so it is worth planning again when units come free or when it takes long."""
+    ready: int | None = None
+    """By what is known, units for one of them are free now: for which choice of alternatives, the first ones being 0."""
 
 
-class Unplaceable(msgspec.Struct, frozen=True):
-    """The first combination of alternatives that can't be served, and the need that can't."""
+class _Place(msgspec.Struct, frozen=True):
+    """One node, or several that serve a claim together: its ways, with the combination that each serves."""
 
-    need: int
-    selector: Selector
-    matching: tuple[PoolFacts, ...]
-    overlap: bool
-    """True: each need alone could be served, but not all with distinct units."""
+    ways: tuple[tuple[int, Way], ...]
+    ready: int | None
+    """The first combination that units are free for now."""
+    more: bool = False
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(share.node for share in self.ways[0][1])
 
 
 def readable(needs: Sequence[Need]) -> bool:
@@ -61,226 +70,205 @@ def readable(needs: Sequence[Need]) -> bool:
     )
 
 
-def matching(selector: Selector, pools: Iterable[PoolFacts], node: str) -> list[PoolFacts]:
-    """The pools of this node that a SPEC names, in the order in which it names them, then by pool id."""
-    if selector.node and selector.node != node:
-        return []
-    wanted = dict(selector.labels)
-    found = [
-        facts
-        for facts in pools
-        if facts.name in selector.pools and wanted.items() <= dict(facts.labels).items()
-    ]
-    return sorted(found, key=lambda facts: (selector.pools.index(facts.name), facts.pool))
-
-
 def place(
-    needs: Sequence[Need], pools: Sequence[PoolFacts], node: str, *, allow_future: bool = False
+    needs: Sequence[Need],
+    pools: Sequence[PoolFacts],
+    own: str,
+    *,
+    allow_future: bool = False,
+    wide: bool = False,
+    now: bool = False,
 ) -> Placement | Unplaceable:
-    """Where a claim can be served on this node.
+    """Where a claim of the node `own` can be served.
 
-    With `allow_future` a need that can't be served now is put on pools that may come: the ones that match, or one
-    of the name that was asked for.
+    The one place whose units are free now, if there is one; else, and if `wide`, up to four places. Nodes that don't
+    serve now are used only where no others can serve the claim. `now`: the claim does not wait, so only one placement over
+    several nodes is tried, as two would take units from each other. With `allow_future` a need that can't be served is put
+    on pools that may come: the ones that match, or one of the name that was asked for.
     """
-    ways: list[tuple[Share, ...]] = []
-    seen: set[Vector] = set()
+    near = [facts for facts in pools if facts.node == own or not facts.host_only]
+    tiers = sorted({facts.tier for facts in near}) or [0]
+    failed: Unplaceable | None = None
+    for tier in tiers:
+        found = _place(
+            [facts for facts in near if facts.tier <= tier],
+            needs,
+            own,
+            wide=wide,
+            turns=1 if now else PLACEMENTS_MAX,
+        )
+        if isinstance(found, Placement):
+            return found if tier == tiers[-1] else msgspec.structs.replace(found, narrow=True)
+        failed = found
+    if failed is None:
+        raise AssertionError("no tier was tried")
+    if allow_future:
+        return Placement((_hope(next(combinations(needs)), near, own),), narrow=True)
+    far = [facts for facts in pools if facts.node != own and facts.host_only]
+    return msgspec.structs.replace(failed, elsewhere=tuple(matching(failed.selector, far)))
+
+
+def placements(ways: Iterable[Way]) -> tuple[Asking, ...]:
+    """What is asked for: a node's ways are alternatives there, each way over several nodes stands by itself."""
+    single: dict[str, dict[Vector, None]] = {}
+    found: list[Asking | str] = []
+    for way in ways:
+        parts = vectors_of(way)
+        if len(parts) > 1:
+            found.append(tuple((node, (vector,)) for node, vector in parts))
+            continue
+        ((node, vector),) = parts
+        if node not in single:
+            single[node] = {}
+            found.append(node)
+        single[node][vector] = None
+    return tuple(((one, tuple(single[one])),) if isinstance(one, str) else one for one in found)
+
+
+def place_number(ways: Sequence[Way], chosen: Way) -> int:
+    """Which of the claim's placements serves this way, as the claimant numbers them.
+
+    Its place among `placements`; those over several nodes take turns in the place of the first of them.
+    """
+    asked = placements(ways)
+    nodes = tuple(node for node, _ in vectors_of(chosen))
+    if len(nodes) > 1:
+        return next(number for number, one in enumerate(asked) if len(one) > 1)
+    return next(number for number, one in enumerate(asked) if tuple(node for node, _ in one) == nodes)
+
+
+def _place(
+    pools: Sequence[PoolFacts], needs: Sequence[Need], own: str, *, wide: bool, turns: int
+) -> Placement | Unplaceable:
+    by_node: dict[str, list[PoolFacts]] = {}
+    for facts in pools:
+        by_node.setdefault(facts.node, []).append(facts)
+    nodes = sorted(by_node, key=lambda node: (node != own, -sum(one.free for one in by_node[node]), node))
+    places: list[_Place] = []
+    failed: Unplaceable | None = None
+    for node in nodes[: NODES_LOOKED_AT if len(nodes) > 1 else 1]:
+        found = _on_one(needs, by_node[node], own)
+        if isinstance(found, _Place):
+            places.append(found)
+        elif len(nodes) == 1:
+            failed = found
+    if len(nodes) != 1 and not any(one.ready == 0 for one in places):
+        over, failed = _over_several(needs, pools, own, nodes, free_only=bool(places))
+        places += over
+    if not places:
+        if failed is None:
+            raise AssertionError("nothing was found, and nothing failed")
+        return failed
+    return _chosen(places, own, wide=wide, turns=turns, more=len(nodes) > NODES_LOOKED_AT)
+
+
+def _on_one(needs: Sequence[Need], pools: Sequence[PoolFacts], own: str) -> _Place | Unplaceable:
+    """Up to four ways on the one node that these pools are of."""
+    free = {facts.spot: facts.free for facts in pools}
+    ways: dict[Vector, tuple[int, Way]] = {}
     failed: Unplaceable | None = None
     more = False
-    for combination in _combinations(needs):
-        found = _serve(combination, pools, node)
+    for number, combination in enumerate(combinations(needs)):
+        found = serve(combination, pools, own, {})
         if isinstance(found, Unplaceable):
             failed = failed or found
             continue
-        for shares in found.ways:
-            vector = vector_of(shares)
-            if vector not in seen:
-                seen.add(vector)
-                ways.append(shares)
+        for way in found.ways:
+            ways.setdefault(vectors_of(way)[0][1], (number, way))
         more = more or found.more
     if not ways and failed is not None:
-        if not allow_future:
-            return failed
-        first = next(_combinations(needs))
-        ways, more = [_hope(first, pools, node)], True
-    chosen = _preferred(ways, {facts.pool: facts.free for facts in pools})
+        return failed
+    ready = [number for number, way in ways.values() if is_free(way, free)]
+    chosen = _preferred(list(ways.values()), free)
+    return _Place(tuple(chosen), min(ready, default=None), more or len(ways) > len(chosen))
+
+
+def _over_several(
+    needs: Sequence[Need], pools: Sequence[PoolFacts], own: str, nodes: Sequence[str], *, free_only: bool
+) -> tuple[list[_Place], Unplaceable | None]:
+    """Up to four placements over several nodes; what fails first when there is none."""
+    free = {facts.spot: facts.free for facts in pools}
+    wanted = [name for need in needs for name in need.options[0].pools]
+    there = {node: {facts.name for facts in pools if facts.node == node} for node in nodes}
+    # Few nodes: those that have most of what is asked for come first.
+    order = sorted(nodes, key=lambda node: (node != own, -sum(name in there[node] for name in wanted)))
+    rank = {node: number for number, node in enumerate(order)}
+    places: dict[tuple[tuple[str, Vector], ...], _Place] = {}
+    failed: Unplaceable | None = None
+    for number, combination in enumerate(combinations(needs)):
+        found: Ways | Unplaceable = serve(combination, pools, own, rank, free_only=free_only)
+        if isinstance(found, Unplaceable):
+            failed = failed or found
+            continue
+        for way in found.ways:
+            parts = vectors_of(way)
+            if len(parts) > 1:
+                ready = number if is_free(way, free) else None
+                places.setdefault(parts, _Place(((number, way),), ready, found.more))
+    return list(places.values()), failed
+
+
+def _chosen(places: Sequence[_Place], own: str, *, wide: bool, turns: int, more: bool) -> Placement:
+    """What is asked: one place that is ready, or up to four at distinct nodes; the own node's comes first.
+
+    When all are over several nodes, `turns` of them take turns.
+    """
+    order = sorted(
+        range(len(places)),
+        key=lambda index: (places[index].ready is None, places[index].ready or 0, index),
+    )
+    best = [places[index] for index in order]
+    if not wide and best[0].ready is not None and len(best[0].nodes) == 1:
+        chosen = best[:1]
+    elif all(len(one.nodes) > 1 for one in best):
+        chosen = best[:turns]
+    else:
+        chosen = best[:1] if not wide and best[0].ready is not None else _apart(best)
+        chosen.sort(key=lambda one: one.nodes != {own})
     return Placement(
-        vectors=tuple(vector_of(shares) for shares in chosen),
-        shares=tuple(chosen),
-        narrow=more or len(ways) > len(chosen),
+        ways=tuple(way for one in chosen for _, way in one.ways),
+        narrow=more or len(chosen) < len(places) or any(one.more for one in chosen),
+        ready=best[0].ready,
     )
 
 
-def vector_of(shares: Iterable[Share]) -> Vector:
-    """The sums, pool by pool. A pool that one need wants whole is wanted whole."""
-    sums: dict[str, int] = {}
-    for share in shares:
-        sums[share.pool] = ALL if share.count == ALL else sums.get(share.pool, 0) + share.count
-    return tuple(sorted(sums.items()))
+def _apart(best: Sequence[_Place]) -> list[_Place]:
+    """At most four, one at each node, one of them over several nodes."""
+    chosen: list[_Place] = []
+    taken: set[str] = set()
+    for one in best:
+        over_several = len(one.nodes) > 1 and any(len(other.nodes) > 1 for other in chosen)
+        if len(chosen) < PLACEMENTS_MAX and not over_several and taken.isdisjoint(one.nodes):
+            chosen.append(one)
+            taken |= one.nodes
+    return chosen
 
 
-def free_now(vector: Vector, free: Mapping[str, int]) -> bool:
-    """Whether so many units are free (of a pool that is wanted whole: one)."""
-    return all(free.get(pool, 0) >= max(count, 1) for pool, count in vector)
+def _hope(combination: Sequence[Selector], pools: Sequence[PoolFacts], own: str) -> Way:
+    """All of a need on its largest matching pool, or on the pool of this node that its SPEC would name.
 
-
-class _Ways(msgspec.Struct):
-    ways: list[tuple[Share, ...]]
-    more: bool
-
-
-def _combinations(needs: Sequence[Need]) -> Iterator[tuple[Selector, ...]]:
-    """All choices among the needs' alternatives; the one with all first alternatives first."""
-    return islice(product(*(need.options for need in needs)), COMBINATIONS_MAX)
-
-
-def _serve(combination: Sequence[Selector], pools: Sequence[PoolFacts], node: str) -> _Ways | Unplaceable:
-    found = [matching(selector, pools, node) for selector in combination]
-    total = {facts.pool: facts.total for facts in pools}
-    free = {facts.pool: facts.free for facts in pools}
-    whole: list[Share] = []
-    for index, selector in enumerate(combination):
-        if selector.count == ALL_COUNT:
-            existing = [facts for facts in found[index] if facts.total]
-            if not existing or any(not total[facts.pool] for facts in existing):
-                return _unplaceable(index, combination, found, overlap=bool(existing))
-            for facts in existing:
-                whole.append(Share(index, facts.pool, ALL))
-                total[facts.pool] = free[facts.pool] = 0
-    amounts = [0 if selector.count == ALL_COUNT else selector.count for selector in combination]
-    reachable = [[facts.pool for facts in row] for row in found]
-    ways: list[tuple[Share, ...]] = []
-    for order, bound in _orders(reachable, free, total):
-        flow = _flow(amounts, order, bound)
-        if flow is not None:
-            ways.append((*whole, *flow))
-    if not ways:
-        return _unplaceable(_short(amounts, reachable, total), combination, found, overlap=False)
-    return _Ways(ways, _may_be_more(amounts, reachable, total))
-
-
-def _orders(
-    reachable: Sequence[Sequence[str]], free: Mapping[str, int], total: Mapping[str, int]
-) -> Iterator[tuple[list[list[str]], Mapping[str, int]]]:
-    """Ways to spread needs over their pools: first what is free, then each pool preferred in turn, freest first."""
-    by_free = [sorted(row, key=lambda pool: -free[pool]) for row in reachable]
-    yield by_free, free
-    for shift in range(min(VECTORS_MAX, max(map(len, by_free), default=1))):
-        yield [row[shift % len(row) :] + row[: shift % len(row)] if row else row for row in by_free], total
-
-
-def _may_be_more(
-    amounts: Sequence[int], reachable: Sequence[Sequence[str]], total: Mapping[str, int]
-) -> bool:
-    """Whether needs could be spread in more ways than `_orders` tries."""
-    choices = [
-        (amount, sum(1 for pool in row if total[pool]))
-        for amount, row in zip(amounts, reachable, strict=True)
-        if amount
-    ]
-    flexible = [(amount, pools) for amount, pools in choices if pools > 1]
-    if len(flexible) == 1 and flexible[0][0] == 1:
-        return flexible[0][1] > VECTORS_MAX
-    return bool(flexible)
-
-
-def _flow(
-    amounts: Sequence[int], reachable: Sequence[Sequence[str]], bound: Mapping[str, int]
-) -> tuple[Share, ...] | None:
-    """Put each need's units on its pools within `bound`, moving earlier ones where that makes room; None: impossible."""
-    given: list[dict[str, int]] = [{} for _ in amounts]
-    left = dict(bound)
-    for need, amount in enumerate(amounts):
-        missing = amount
-        while missing:
-            path = _room(need, reachable, given, left)
-            if path is None:
-                return None
-            missing -= _push(need, path, missing, given, left)
-    return tuple(
-        Share(need, pool, count)
-        for need, row in enumerate(given)
-        for pool, count in sorted(row.items())
-        if count
-    )
-
-
-def _room(
-    need: int, reachable: Sequence[Sequence[str]], given: Sequence[Mapping[str, int]], left: Mapping[str, int]
-) -> list[tuple[str, int]] | None:
-    """A chain (pool, need that moves on from there), …, (pool with room, -1): breadth first, so a shortest one."""
-    came: dict[str, tuple[str, int] | None] = dict.fromkeys(reachable[need])
-    queue = list(reachable[need])
-    for pool in queue:
-        if left.get(pool, 0) > 0:
-            path: list[tuple[str, int]] = [(pool, -1)]
-            step = came[pool]
-            while step is not None:
-                path.append(step)
-                step = came[step[0]]
-            return path[::-1]
-        for other, row in enumerate(given):
-            if row.get(pool, 0) > 0:
-                for further in reachable[other]:
-                    if further not in came:
-                        came[further] = (pool, other)
-                        queue.append(further)
-    return None
-
-
-def _push(
-    need: int,
-    path: Sequence[tuple[str, int]],
-    missing: int,
-    given: Sequence[dict[str, int]],
-    left: dict[str, int],
-) -> int:
-    """Move as many units along the chain as fit; returns how many."""
-    amount = min(missing, left[path[-1][0]])
-    for pool, other in path[:-1]:
-        amount = min(amount, given[other][pool])
-    mover = need
-    for pool, other in path:
-        given[mover][pool] = given[mover].get(pool, 0) + amount
-        if other >= 0:
-            given[other][pool] -= amount
-            mover = other
-    left[path[-1][0]] -= amount
-    return amount
-
-
-def _short(amounts: Sequence[int], reachable: Sequence[Sequence[str]], total: Mapping[str, int]) -> int:
-    """The first need that can't be served beside those before it."""
-    for need in range(len(amounts)):
-        if _flow(amounts[: need + 1], reachable, total) is None:
-            return need
-    return len(amounts) - 1
-
-
-def _unplaceable(
-    need: int, combination: Sequence[Selector], found: Sequence[Sequence[PoolFacts]], *, overlap: bool
-) -> Unplaceable:
-    selector = combination[need]
-    exist = sum(facts.total for facts in found[need])
-    fits_alone = exist >= max(1, selector.count)
-    return Unplaceable(need, selector, tuple(found[need]), overlap=overlap or fits_alone)
-
-
-def _hope(combination: Sequence[Selector], pools: Sequence[PoolFacts], node: str) -> tuple[Share, ...]:
-    """All of a need on its largest matching pool, or on the pool that its SPEC would name."""
+    Not on a node that nothing is known of, and not on several nodes, some of whose units it would hold meanwhile:
+    such a way has no node and stands in no line.
+    """
     shares: list[Share] = []
     for index, selector in enumerate(combination):
-        found = matching(selector, pools, node)
-        best = max(found, key=lambda facts: facts.total, default=None)
+        found = matching(selector, pools)
+        best = max(found, key=lambda facts: (facts.total, facts.node == own), default=None)
         name = next((pool for pool in selector.pools if is_name(pool)), selector.pools[0])
-        pool = pool_id(name, dict(selector.labels)) if best is None else best.pool
-        shares.append(Share(index, pool, ALL if selector.count == ALL_COUNT else selector.count))
-    return tuple(shares)
+        spot: Spot = (own, pool_id(name, dict(selector.labels))) if best is None else best.spot
+        if best is None and selector.node:
+            at = next((facts.node for facts in pools if facts.at == selector.node), "")
+            spot = (at, spot[1])
+        shares.append(Share(index, *spot, ALL if selector.count == ALL_COUNT else selector.count))
+    if len({share.node for share in shares}) == 1:
+        return tuple(shares)
+    return tuple(Share(share.need, "", share.pool, share.count) for share in shares)
 
 
-def _preferred(ways: Sequence[tuple[Share, ...]], free: Mapping[str, int]) -> list[tuple[Share, ...]]:
+def _preferred(ways: Sequence[tuple[int, Way]], free: dict[Spot, int]) -> list[tuple[int, Way]]:
     """At most four; a combination that is asked for first stays first, else one that is free now."""
     if len(ways) <= VECTORS_MAX:
         return list(ways)
-    ready = [shares for shares in ways if free_now(vector_of(shares), free)]
-    rest = [shares for shares in ways if shares not in ready]
+    ready = [one for one in ways if is_free(one[1], free)]
+    rest = [one for one in ways if one not in ready]
     return [*ready, *rest][:VECTORS_MAX]

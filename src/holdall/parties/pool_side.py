@@ -5,7 +5,7 @@ from typing import Self, cast, get_args
 
 from holdall.leases.book import OWN_MESSAGES, LeaseBook
 from holdall.leases.listing import Alive, Entry, Short, Standing, is_in, number_in, runs_of
-from holdall.leases.messages import PoolSpec, RaiseFence, UncleanEnd, UnitsBack
+from holdall.leases.messages import AskPrepared, PoolSpec, RaiseFence, UncleanEnd, UnitsBack
 from holdall.leases.peers import Peers
 from holdall.leases.records import PREFIX
 from holdall.machine.contract import (
@@ -152,7 +152,7 @@ class PoolSide:
 
     def _own(self, sender: Address, message: Message, out: list[Effect]) -> None:
         """Orders of this node's own parts; about the end of a claim also of the node that it belongs to."""
-        speaks_for = isinstance(message, UncleanEnd | RaiseFence) and sender.node == message.claim.node
+        speaks_for = isinstance(message, UncleanEnd | RaiseFence | AskPrepared) and sender.node == message.claim.node
         if sender.node != self.node and not speaks_for:
             raise ProtocolViolation(
                 f"{type(message).__name__} is for this node's own parts, not for {sender}"

@@ -8,6 +8,7 @@ import msgspec
 from holdall.machine.codec import CODEC
 from holdall.model.frames import HeldUnit, LogRow, Need
 from holdall.model.names import pool_name
+from holdall.protocols.chain.claims import sibling
 from holdall.protocols.vocabulary import ClaimId, Stamp, UnitGrant
 
 SESSION_PREFIX = "session/"
@@ -32,11 +33,17 @@ class SessionRecord(msgspec.Struct, frozen=True, tag="session"):
 
 
 class Share(msgspec.Struct, frozen=True, order=True):
-    """How many units of a pool serve a need. `count` ALL: all of the pool."""
+    """How many units of a node's pool serve a need. `count` ALL: all of the pool."""
 
     need: int
+    node: str
+    """Its id; empty: a node that is not known yet."""
     pool: str
     count: int
+
+
+Way: TypeAlias = tuple[Share, ...]
+"""One way to serve all needs of a claim, on one node or over several."""
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
@@ -55,8 +62,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     holder: str
     pid: int
     needs: tuple[Need, ...]
-    shares: tuple[tuple[Share, ...], ...]
-    """Which need each unit serves, for each of the vectors asked for, in the same order."""
+    shares: tuple[Way, ...]
+    """The ways to serve it that are asked for: which units serve which need. See `planning.placements`."""
     ttl_ms: int
     phase: Phase = "waiting"
     for_ms: int | None = None
@@ -67,6 +74,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     now: bool = False
     narrow: bool = False
     """More placements exist than were asked for: plan again when units come free."""
+    stranded: bool = False
+    """Parked because nodes that it needs together are away: it holds nothing anywhere until they are back."""
     guarded: bool = False
     in_guard: bool = False
     """A guardian has attached it, so that a command may run under it."""
@@ -81,7 +90,12 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     granted_wall_ms: int = 0
     granted_boot_ms: int = 0
     attempt: int = 0
+    placed: int = 0
+    """Which of its placements has been granted, as the claimant numbers them."""
+    preparing: tuple[str, ...] = ()
+    """Nodes whose on_grant commands have not ended yet."""
     stamp: Stamp | None = None
+    """Its age, where it is known and the claim may have to come again."""
     grants: tuple[UnitGrant, ...] = ()
     serves: tuple[int, ...] = ()
     """For each of `grants` the index of the need that it serves."""
@@ -104,8 +118,17 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
         )
 
     def parties(self) -> tuple[ClaimId, ...]:
-        """All claims whose units are in this lease."""
+        """All claims whose units are in this lease, as the pools know them."""
+        return (sibling(self.claim, self.placed), *self.companions)
+
+    def ids(self) -> tuple[ClaimId, ...]:
+        """The same as this agent and its claimant know them."""
         return (self.claim, *self.companions)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Ids of the nodes that it has units of, ascending."""
+        return tuple(sorted({grant.node for grant in self.grants}))
 
 
 class LogRecord(msgspec.Struct, frozen=True, tag="log"):

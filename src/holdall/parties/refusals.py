@@ -9,10 +9,13 @@ from holdall.model.frames import Need
 from holdall.model.spec import ALL_COUNT, show_need
 from holdall.model.why import Blocker, NeedWhy, Why
 from holdall.parties.explaining import BLOCKERS_MAX, Explaining
-from holdall.parties.planning import PoolFacts, matching
-from holdall.parties.records import Share
+from holdall.parties.records import Way
+from holdall.parties.spreading import Spot
 from holdall.parties.state import Claim, Session, State
-from holdall.parties.views import Obstacle, PoolCounts
+from holdall.parties.system_pools import Numbers
+from holdall.parties.texts import never
+from holdall.parties.views import Obstacle
+from holdall.parties.ways import PoolFacts, Unplaceable, matching
 from holdall.protocols.vocabulary import UnitGrant
 
 ANSWER_BYTES_MAX = 60_000
@@ -44,6 +47,15 @@ class Refusals:
         """More than exists: have and ask of each need; `short` is the index of the one that can't be served."""
         return self._no_claim(session, needs, reason, short=short)
 
+    def never_text(self, found: Unplaceable) -> str:
+        """The same for people."""
+        state = self._state
+        others = [node.name for node in state.neighbours.nodes()]
+        # All pools are looked at only for the names that a misspelt one could stand for.
+        known = bool(found.matching or found.elsewhere)
+        facts = state.system.facts(found.selector.pools if known else None)
+        return never(found, facts, state.name, others)
+
     def deadlock(
         self, session: Session, frame: frames.Claim, held: Claim, touched: Sequence[UnitGrant]
     ) -> Why:
@@ -59,10 +71,10 @@ class Refusals:
         note = "asked for in the scope of the lease that is in the way"
         return self._no_claim(session, frame.needs, frame.reason, blockers=own, note=note)
 
-    def exchange(self, lease: Claim, needs: tuple[Need, ...], shares: tuple[Share, ...]) -> Why:
+    def exchange(self, lease: Claim, needs: tuple[Need, ...], way: Way) -> Why:
         """Who has, or waits for, what the lease was to get in addition."""
         record = msgspec.structs.replace(
-            lease.record, needs=needs, shares=(shares,), asked_wall_ms=self._state.wall_ms
+            lease.record, needs=needs, shares=(way,), asked_wall_ms=self._state.wall_ms
         )
         return self._explaining.why(Claim(record, ""))
 
@@ -77,7 +89,7 @@ class Refusals:
         note: str = "",
     ) -> Why:
         names = {name for need in needs for option in need.options for name in option.pools}
-        facts = self._state.pools.facts(names)
+        facts = self._state.system.facts(names)
         return Why(
             claim="",
             holder=session.record.holder,
@@ -96,22 +108,29 @@ class Refusals:
         )
 
     def _need(self, need: Need, facts: Sequence[PoolFacts], *, exists: bool) -> NeedWhy:
-        node = self._state.name
-        options = [(option.count, self._counts(matching(option, facts, node))) for option in need.options]
-        pools = {one.spec.pool: one for _, counts in options for one in counts}.values()
+        options = [(option.count, self._numbers(matching(option, facts))) for option in need.options]
+        pools = {spot: one for _, numbers in options for spot, one in numbers.items()}.values()
         return NeedWhy(
             spec=show_need(need),
             free=sum(one.free for one in pools),
             total=sum(one.total for one in pools),
-            state=_state_of(options) if exists else "too few exist",
+            state=_state_of([(count, list(numbers.values())) for count, numbers in options])
+            if exists
+            else "too few exist",
             unusable=sum(one.unusable for one in pools),
         )
 
-    def _counts(self, facts: Sequence[PoolFacts]) -> list[PoolCounts]:
-        return [known for one in facts if (known := self._state.pools.counts(one.pool)) is not None]
+    def _numbers(self, facts: Sequence[PoolFacts]) -> dict[Spot, Numbers]:
+        own = self._state.own
+        return {
+            one.spot: known
+            for one in facts
+            if (one.node == own or not one.host_only)
+            and (known := self._state.system.numbers(one.spot)) is not None
+        }
 
 
-def _state_of(options: Sequence[tuple[int, Sequence[PoolCounts]]]) -> str:
+def _state_of(options: Sequence[tuple[int, Sequence[Numbers]]]) -> str:
     """The need by itself, by the best of its alternatives. Words as in `NeedWhy`."""
     words = set[str]()
     for count, pools in options:
@@ -121,7 +140,7 @@ def _state_of(options: Sequence[tuple[int, Sequence[PoolCounts]]]) -> str:
             words.add("ok")
         elif total < wanted:
             words.add("too few exist")
-        elif sum(one.free + one.held for one in pools) < wanted:
+        elif sum(one.usable for one in pools) < wanted:
             words.add("unusable")
         else:
             words.add("busy")

@@ -75,7 +75,9 @@ class Returning:
         if record.phase == "waiting":
             self._parking.count(claim)
         elif record.phase == "parked":
-            state.parked.setdefault(record.session, {})[record.claim] = None
+            self._parking.known_again(claim)
+        elif record.phase == "preparing":
+            state.set_timer(f"prepared/{record.printed}", 0)
         elif record.phase == "draining":
             state.set_timer(f"kicked/{record.printed}", state.slow(record.ttl_ms))
         if record.phase in {"waiting", "parked"}:

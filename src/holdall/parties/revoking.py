@@ -4,6 +4,7 @@ from holdall.leases.messages import RaiseFence
 from holdall.model import frames
 from holdall.model.errors import NotHolder, Refused
 from holdall.model.names import short_id
+from holdall.parties.answers import Answers
 from holdall.parties.ends import Ends
 from holdall.parties.finding import HELD
 from holdall.parties.messages import Asked
@@ -14,9 +15,10 @@ from holdall.parties.texts import void
 class Revoking:
     """Kicks, from the order to the confirmation or the expiry."""
 
-    def __init__(self, state: State, ends: Ends) -> None:
+    def __init__(self, state: State, ends: Ends, answers: Answers) -> None:
         self._state = state
         self._ends = ends
+        self._answers = answers
 
     def kick(self, session: Session, frame: frames.Kick, asked: Asked) -> None:
         """Revoke a lease (or end a waiting claim): the holder stops and confirms, or its lease runs out.
@@ -33,7 +35,11 @@ class Revoking:
         if len(found) != 1:
             number = f"{len(found)} leases are" if found else "no lease is"
             text = f"{number} named {frame.lease}. See: holdall who"
-            state.tell(connection, frames.Denied(n, NotHolder.code, text))
+            denied = frames.Denied(n, NotHolder.code, text)
+            if found:
+                state.tell(connection, denied)
+            else:
+                self._answers.elsewhere(connection, frame, frame.lease, denied)
             return
         claim = found[0]
         by = f"{session.record.holder}: {frame.reason}"
@@ -42,8 +48,7 @@ class Revoking:
             self._ends.over(claim, "kicked", by)
             state.tell(connection, frames.Released(n, claim.record.printed, "kicked"))
         elif frame.unsafe:
-            for party in claim.record.parties():
-                state.to_manager(RaiseFence(party))
+            self._ends.to_managers(claim.record, RaiseFence)
             fences = void([grant.fence for grant in claim.record.grants])
             self._ends.lost(claim, f"lease {short_id(claim.record.printed)} was taken away by {by}. {fences}")
             self._ends.over(

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from holdall.leases.messages import CLAIMANT, MANAGER
+from holdall.leases.messages import AGENT, CLAIMANT, MANAGER
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
 from holdall.model.frames import FromNode, Happened, LogRow, Need
 from holdall.model.names import matches_id, pool_name
 from holdall.model.why import Why
+from holdall.parties.inquiries import Inquiries
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
 from holdall.parties.neighbours import Neighbours, NoNeighbours
-from holdall.parties.planning import vector_of
+from holdall.parties.questions import PeerHappened
 from holdall.parties.records import (
     CLAIM_PREFIX,
     LOG_PREFIX,
@@ -21,14 +22,20 @@ from holdall.parties.records import (
     ClaimRecord,
     LogRecord,
     SessionRecord,
-    Share,
+    Way,
 )
-from holdall.parties.views import PoolView
+from holdall.parties.spreading import Spot
+from holdall.parties.system_pools import SystemPools
+from holdall.parties.views import AgesView, PoolView
+from holdall.parties.ways import vectors_of
+from holdall.protocols.chain.claims import family_of
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId, Vector
 
 PRINTED_LETTERS = 26
 REPLAN_TIMER = "replan"
+UNITS_TOLD_MAX = 200
+"""Units that a row of the history names."""
 ENDED_MAX = 1000
 """Keys of leases that have ended, remembered so that a repeated release is told so."""
 
@@ -73,7 +80,20 @@ class Session:
 class Claim:
     """A claim from its arrival to its end, with what need not survive a crash."""
 
-    __slots__ = ("checked_ms", "key", "kicked_boot_ms", "record", "retry_text", "shown", "told_to", "viewers")
+    __slots__ = (
+        "checked_ms",
+        "key",
+        "kicked_boot_ms",
+        "record",
+        "retry_text",
+        "shown",
+        "stays_ms",
+        "stays_until_ms",
+        "to_widen",
+        "told_to",
+        "viewers",
+        "widened",
+    )
 
     def __init__(self, record: ClaimRecord, key: str) -> None:
         self.record = record
@@ -86,6 +106,13 @@ class Claim:
         """What the client was told last about the wait."""
         self.checked_ms = 0
         """Pause before the next look whether that has changed."""
+        self.widened = False
+        """It has waited at the one place that seemed free: plan all its places from now on."""
+        self.to_widen = False
+        """And this has not been done yet."""
+        self.stays_ms = 0
+        self.stays_until_ms = 0
+        """Not to change its places before (boot clock) only because others seem free."""
         self.retry_text = ""
         """Why the pools don't queue it yet."""
         self.viewers: dict[str, None] = {}
@@ -93,19 +120,25 @@ class Claim:
 
     @property
     def vectors(self) -> tuple[Vector, ...]:
-        """What its placements ask of the pools, preferred first."""
-        return tuple(vector_of(shares) for shares in self.record.shares)
+        """What its ways ask of pools, node by node, preferred first."""
+        return tuple(vector for way in self.record.shares for _, vector in vectors_of(way))
 
 
 class State:
     """Everything an agent knows, and the effects of the turn so far."""
 
     def __init__(
-        self, settings: AgentSettings, pools: PoolView, neighbours: Neighbours | None = None
+        self,
+        settings: AgentSettings,
+        pools: PoolView,
+        neighbours: Neighbours | None = None,
+        ages: AgesView | None = None,
     ) -> None:
         self.settings = settings
         self.pools = pools
         self.neighbours = neighbours or NoNeighbours(settings.node, settings.name or settings.node)
+        self.ages = ages
+        self.system = SystemPools(self)
         self.out: Effects = []
         self.wall_ms = 0
         self.boot_ms = 0
@@ -118,19 +151,21 @@ class State:
         """Connection -> its peer and its session (empty before Hello)."""
         self.sessions: dict[str, Session] = {}
         self.claims: dict[ClaimId, Claim] = {}
-        """By each of the claim's ids, those of its companions included."""
+        """By each of the claim's ids, those of its companions included; the ids of placements are not among them (`find`)."""
         self.by_printed: dict[str, Claim] = {}
         self.by_key: dict[str, Claim] = {}
         self.parked: dict[str, dict[ClaimId, None]] = {}
         """Session -> its claims that were not sent to the pools yet, in the order in which they came."""
-        self.open_claims: dict[tuple[str, str], int] = {}
-        """(session, pool) -> claims that wait in that pool's line."""
+        self.open_claims: dict[tuple[str, Spot], int] = {}
+        """(session, (node, pool)) -> claims that wait in that pool's line."""
         self.reconfigured = False
         """Whether waiting claims must be looked at for pools that are gone."""
         self.narrow: dict[str, dict[ClaimId, None]] = {}
-        """Pool name -> waiting claims that could be placed otherwise, too, perhaps on such a pool."""
+        """Pool name -> waiting claims that may have to be placed otherwise when something happens at such pools."""
         self.freed: set[str] = set()
         """Names of pools where units have come free since narrow claims were looked at."""
+        self.shunned: dict[str, int] = {}
+        """Node -> until when (boot clock) it gives nothing, as it has told a claim."""
         self.to_replan: dict[ClaimId, None] = {}
         """Narrow claims that are still to be looked at, oldest first."""
         self.ending: dict[ClaimId, list[tuple[str, int, str, str]]] = {}
@@ -138,14 +173,32 @@ class State:
         self.ended: dict[str, tuple[str, str]] = {}
         """Hash of a key -> (printed id, why it ended), of the latest ends."""
         self.log: deque[LogRow] = deque()
-        self.watchers: dict[tuple[str, int], None] = {}
+        self.watchers: dict[tuple[str, int], str] = {}
+        """(connection, request) -> the node whose history is watched; empty: all."""
+        self.followed: dict[str, int | None] = {}
+        """Nodes that are watched for them -> the latest row seen; None: not told yet."""
+        self.catching_up: set[str] = set()
+        """Those that were asked for missing rows since the subscriptions were renewed."""
+        self.told_states: dict[str, str] = {}
+        """Node -> its state as watchers know it."""
+        self.followers: dict[str, int] = {}
+        """Nodes that watch this one's history -> their incarnation."""
         self.extending: dict[str, list[tuple[str, int]]] = {}
         """Printed id -> (connection, request) of whoever waits for a later end."""
-        self.exchanging: dict[str, tuple[str, int, tuple[Need, ...], tuple[Share, ...]]] = {}
+        self.exchanging: dict[str, tuple[str, int, tuple[Need, ...], Way]] = {}
         """Printed id -> (connection, request, needs added, their shares) of the exchange under way."""
+        self.dismissing: dict[int, tuple[str, int]] = {}
+        """Number of an order to forget a node -> (connection, request) of who gave it."""
         self.recovered_text = ""
         """What a restart found, for the history; written with the first reading of the clock."""
+        self.inquiries = Inquiries()
+        """Questions to other agents, and theirs, that are under way."""
         self._last_claim = 0
+
+    @property
+    def own(self) -> str:
+        """This node's id."""
+        return self.settings.node
 
     @property
     def name(self) -> str:
@@ -171,8 +224,9 @@ class State:
     def to_claimant(self, message: Message) -> None:
         self.out.append(Send(Address(self.settings.node, CLAIMANT), message))
 
-    def to_manager(self, message: Message) -> None:
-        self.out.append(Send(Address(self.settings.node, MANAGER), message))
+    def to_manager(self, message: Message, node: str = "") -> None:
+        """To the pools of this node, or of another."""
+        self.out.append(Send(Address(node or self.settings.node, MANAGER), message))
 
     def set_timer(self, timer: str, after_ms: int) -> None:
         self.out.append(SetTimer(timer, max(0, after_ms)))
@@ -199,8 +253,14 @@ class State:
         self.out.append(Save(f"{LOG_PREFIX}{seq}", LogRecord(row)))
         while len(self.log) > self.settings.log_rows_max:
             self.out.append(Forget(f"{LOG_PREFIX}{self.log.popleft().seq}"))
-        for connection, n in self.watchers:
-            self.tell(connection, Happened(n, row))
+        if not self.watchers and not self.followers:
+            return
+        told = msgspec.structs.replace(short_row(row), node=self.name)
+        for (connection, n), node in self.watchers.items():
+            if node in {"", self.settings.node}:
+                self.tell(connection, Happened(n, told))
+        for peer, incarnation in self.followers.items():
+            self.out.append(Send(Address(peer, AGENT), PeerHappened(incarnation, (told,), newest=seq)))
 
     # ------------------------------------------------------------ clocks
 
@@ -229,6 +289,15 @@ class State:
         self._last_claim += 1
         return ClaimId(self.settings.node, self.incarnation, self._last_claim)
 
+    def find(self, party: ClaimId) -> Claim | None:
+        """The claim that this is a placement or a companion of."""
+        return self.claims.get(family_of(party))
+
+    def is_shunned(self, node: str) -> bool:
+        """Whether the node has said a moment ago that it gives nothing yet."""
+        until = self.shunned.get(node)
+        return until is not None and self.boot_ms < until
+
     def units_freed(self, pools: Iterable[str]) -> None:
         """Units of these pools come free in this turn: look at narrow claims in the next one."""
         names = {pool_name(pool) for pool in pools} & self.narrow.keys()
@@ -253,7 +322,7 @@ class State:
     def add(self, claim: Claim) -> None:
         """A new claim (or one that is known again after a restart) into all indexes."""
         record = claim.record
-        for party in record.parties():
+        for party in record.ids():
             self.claims[party] = claim
         self.by_printed[record.printed] = claim
         self.by_key[record.key_hash] = claim
@@ -297,10 +366,10 @@ class State:
             session.claims = {party if one == old else one: None for one in session.claims}
             if session.numbers.get(claim.record.n) == old:
                 session.numbers[claim.record.n] = party
-        for one in claim.record.parties():
+        for one in claim.record.ids():
             self.claims.pop(one, None)
         self.claims[party] = claim
-        claim.record = msgspec.structs.replace(claim.record, claim=party, companions=())
+        claim.record = msgspec.structs.replace(claim.record, claim=party, companions=(), placed=0)
 
     def give_key(self, claim: Claim, key: str) -> None:
         """A new key, in place of one that nobody knows."""
@@ -325,7 +394,7 @@ class State:
     def remove(self, claim: Claim, what: str) -> None:
         """The claim is over: out of all indexes, its record forgotten, its key remembered for a while."""
         record = claim.record
-        for party in record.parties():
+        for party in record.ids():
             self.claims.pop(party, None)
         self.by_printed.pop(record.printed, None)
         self.by_key.pop(record.key_hash, None)
@@ -352,6 +421,14 @@ class State:
         """The session's claims, in the order in which they came."""
         for party in tuple(session.claims):
             yield self.claims[party]
+
+
+def short_row(row: LogRow) -> LogRow:
+    """With no more units than fit into any frame."""
+    if len(row.units) <= UNITS_TOLD_MAX:
+        return row
+    more = f"and {len(row.units) - UNITS_TOLD_MAX} more"
+    return msgspec.structs.replace(row, units=(*row.units[:UNITS_TOLD_MAX], more))
 
 
 def silence_timer(session: str, ttl_ms: int) -> str:

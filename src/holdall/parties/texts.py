@@ -8,10 +8,12 @@ from holdall.model.frames import Selector
 from holdall.model.names import short_id
 from holdall.model.spec import ALL_COUNT, show_spec
 from holdall.model.why import Why
-from holdall.parties.planning import PoolFacts, Unplaceable
 from holdall.parties.records import ClaimRecord
+from holdall.parties.ways import PoolFacts, Unplaceable
 
 _DAY_S = 86_400
+WHERE_MAX = 8
+"""Nodes or pools that a text names."""
 
 
 def clock_text(wall_ms: int, utc_offset_s: int, *, seconds: bool = True) -> str:
@@ -22,37 +24,87 @@ def clock_text(wall_ms: int, utc_offset_s: int, *, seconds: bool = True) -> str:
     return f"{text}:{rest % 60:02}" if seconds else text
 
 
-def never(found: Unplaceable, pools: Sequence[PoolFacts], node: str) -> str:
-    """Why a claim can never be granted: have and ask of the need in question."""
-    spec = show_spec(found.selector)
-    begin = f"cannot ever be granted: {spec}"
+def never(found: Unplaceable, pools: Sequence[PoolFacts], node: str, others: Sequence[str]) -> str:
+    """Why a claim can never be granted: have and ask of the need in question.
+
+    `node` is the name of this node, `others` are those of the other nodes of the system.
+    """
+    begin = f"cannot ever be granted: {show_spec(found.selector)}"
     exist = sum(facts.total for facts in found.matching)
+    where = _where(found.matching, node)
+    relax = "".join(f"relax {key}=, " for key, _ in found.selector.labels[:1])
     if found.overlap:
         return (
             f"{begin} beside the claim's other needs — {_units_exist(exist, 'such unit')} "
-            f"({node}: {exist}), and needs that overlap get distinct units. "
+            f"({where}), and needs that overlap get distinct units. "
             "Ask for fewer units, relax a label, or add --allow-future."
         )
+    if found.apart or (found.elsewhere and not exist):
+        return f"{begin} — {_out_of_reach(found, node)}"
     if exist:
-        relax = "".join(f"relax {key}=, " for key, _ in found.selector.labels[:1])
-        return f"{begin} — {_units_exist(exist, 'such unit')} ({node}: {exist}). Ask for ≤ {exist}, {relax}or add --allow-future."
-    return f"{begin} — {_nothing_matches(found.selector, pools, node)} See: holdall pools. Or add --allow-future."
+        text = f"{begin} — {_units_exist(exist, 'such unit')} ({where})."
+        if found.elsewhere:
+            text += f" {_only_there(found.elsewhere, 'More')}"
+        return f"{text} Ask for ≤ {exist}, {relax}or add --allow-future."
+    nothing = _nothing_matches(found.selector, pools, node, others)
+    return f"{begin} — {nothing} See: holdall pools. Or add --allow-future."
+
+
+def _where(pools: Sequence[PoolFacts], node: str) -> str:
+    """`lab-1: 2, lab-3: 1`: units that exist, node by node; the own one first, then by name."""
+    sums: dict[str, int] = {}
+    for facts in pools:
+        name = facts.at or node
+        sums[name] = sums.get(name, 0) + facts.total
+    names = sorted(sums, key=lambda name: (name != node, name))
+    shown = ", ".join(f"{name}: {sums[name]}" for name in names[:WHERE_MAX])
+    return shown + (f", … {len(names) - WHERE_MAX} more nodes" if len(names) > WHERE_MAX else "")
+
+
+def _out_of_reach(found: Unplaceable, node: str) -> str:
+    """The rule of `reach`, with the nodes where the command could run."""
+    if found.apart:
+        exist = sum(facts.total for facts in found.matching)
+        name = next(facts.name for facts in found.matching if facts.host_only)
+        here = [facts.at for facts in found.matching if facts.host_only][:1]
+        return (
+            f"{_units_exist(exist, 'such unit')} ({_where(found.matching, node)}), but pool {name} has "
+            f'reach = "host": one need on it stays on the node where the command runs ({here[0]}). '
+            "Ask for fewer units, or write the needs one by one."
+        )
+    return _only_there(found.elsewhere, "such units") + " Or add --allow-future."
+
+
+def _only_there(elsewhere: Sequence[PoolFacts], what: str) -> str:
+    exist = sum(facts.total for facts in elsewhere)
+    best = max(elsewhere, key=lambda facts: (facts.total, facts.free))
+    are = f"{_units_exist(exist, 'such unit')}" if what == "such units" else f"{what} exist"
+    return (
+        f'{are} elsewhere ({_where(elsewhere, "")}), but pool {best.name} has reach = "host": it is used only '
+        f"where the command runs. Run it there: --on {best.at}."
+    )
 
 
 def _units_exist(count: int, what: str) -> str:
     return f"{count} {what} exists" if count == 1 else f"{count} {what}s exist"
 
 
-def _nothing_matches(selector: Selector, pools: Sequence[PoolFacts], node: str) -> str:
-    names = sorted({facts.name for facts in pools})
-    if selector.node and selector.node != node:
-        return f'no node "{selector.node}" is known here (this is {node}). Check @NODE, or leave it out.'
+def _nothing_matches(selector: Selector, pools: Sequence[PoolFacts], node: str, others: Sequence[str]) -> str:
+    at = selector.node
+    if at and at != node and at not in others:
+        near = get_close_matches(at, others, n=1)
+        guess = f' Did you mean "{near[0]}"?' if near else ""
+        return f'no node "{at}" is known here (this is {node}). Check @NODE, or leave it out.{guess}'
+    there = [facts for facts in pools if not at or facts.at == at]
+    names = sorted({facts.name for facts in there})
     missing = [pool for pool in selector.pools if pool not in names]
     if len(missing) == len(selector.pools):
         near = get_close_matches(missing[0], names, n=1)
         guess = f' Did you mean "{near[0]}"?' if near else ""
-        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-        return f'no pool "{missing[0]}" on {node} (pools: {shown or "none"}).{guess}'
+        shown = ", ".join(names[:WHERE_MAX]) + (", …" if len(names) > WHERE_MAX else "")
+        number = len(others)
+        place = at or (f"{node} and {number} other node{'s' * (number > 1)}" if others else node)
+        return f'no pool "{missing[0]}" on {place} (pools: {shown or "none"}).{guess}'
     if selector.labels:
         labels = ",".join(f"{key}={value}" for key, value in selector.labels)
         return f"pool {'+'.join(selector.pools)} exists, but none with {labels}. Relax a label."

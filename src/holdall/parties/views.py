@@ -6,8 +6,9 @@ from typing import Protocol
 import msgspec
 
 from holdall.leases.messages import PoolSpec
+from holdall.leases.records import LeaseRecord
 from holdall.model.frames import UnitRow
-from holdall.parties.planning import PoolFacts
+from holdall.parties.ways import PoolFacts
 from holdall.protocols.vocabulary import ClaimId, Stamp, Vector
 
 
@@ -41,6 +42,20 @@ class LineView(msgspec.Struct, frozen=True):
     """A limit of its holder keeps it back."""
 
 
+class RowView(msgspec.Struct, frozen=True):
+    """What a claim has or waits for at this node by one of its placements. `line` is None once it has its units."""
+
+    claim: ClaimId
+    nodes: tuple[str, ...]
+    """Of the placement, in order."""
+    pools: tuple[str, ...]
+    line: LineView | None
+    stamp: Stamp
+    passes_bound: int
+    overtaken: int
+    ahead: int
+
+
 class PoolCounts(msgspec.Struct, frozen=True):
     """One pool in numbers: `total` = `free` + `held` + `unusable`."""
 
@@ -50,6 +65,14 @@ class PoolCounts(msgspec.Struct, frozen=True):
     held: int
     unusable: int
     waiting: int
+
+
+class AgesView(Protocol):
+    """What an agent reads of its node's claimant."""
+
+    def age_of(self, claim: ClaimId) -> Stamp | None:
+        """The oldest age that a placement of this claim is known to have; None: none has been told yet."""
+        ...
 
 
 class PoolView(Protocol):
@@ -96,6 +119,22 @@ class PoolView(Protocol):
 
     def line(self, claim: ClaimId, obstacles_max: int) -> LineView | None:
         """A waiting claim's place; None: it doesn't wait here."""
+        ...
+
+    def rows_of(self, claim: ClaimId, obstacles_max: int) -> Sequence[RowView]:
+        """The places of a claim (as its agent calls it) here, one for each of its placements."""
+        ...
+
+    def if_it_came(self, pools: Iterable[str]) -> tuple[int, int]:
+        """Of a claim for these pools that would come now: (how many wait before it, how many could pass it)."""
+        ...
+
+    def waiting_of_others(self) -> Sequence[ClaimId]:
+        """Claims of other nodes that wait here, as their agents call them, oldest first."""
+        ...
+
+    def leases_of_others(self) -> Sequence[LeaseRecord]:
+        """Leases here of claims of other nodes."""
         ...
 
     def holders(self, pool: str) -> Mapping[ClaimId, tuple[str, ...]]:

@@ -88,7 +88,7 @@ def whole_node(node: WholeNode) -> Host:
         directory = Directory(node.directory, side, incarnation=node.incarnation)
         parts[DIRECTORY] = directory
         neighbours = DirectoryView(directory)
-    parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours)
+    parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant)
     first = frozenset({DIRECTORY}) if node.gated else None
     link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance, first=first)
     return Host(settings.node, parts, link)

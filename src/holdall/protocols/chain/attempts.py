@@ -125,6 +125,15 @@ class Attempts:
         ids = (sibling(claim, number) for number in range(SIBLINGS_MAX))
         return [self.claims[member] for member in ids if member in self.claims]
 
+    def age_of(self, claim: ClaimId) -> Stamp | None:
+        """The oldest age that a placement of the agent's claim is known to have."""
+        ages = [
+            phase.stamp
+            for phase in self.family(claim)
+            if not isinstance(phase, Ending) and phase.stamp is not None
+        ]
+        return min(ages, default=None)
+
     # Asking
 
     def ask(self, claim: ClaimId, attempt: int, plan: Plan, stamp: Stamp | None, out: Effects) -> None:
