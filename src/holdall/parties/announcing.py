@@ -4,11 +4,19 @@ Its pools are read when they were touched since the last round, never all of the
 """
 
 from collections.abc import Collection
+from itertools import islice
 from typing import Protocol, Self
 
 import msgspec
 
-from holdall.parties.directory_messages import AnnouncedState, DirectorySettings, Header, Row
+from holdall.parties.directory_messages import (
+    POOLS_PER_NODE_MAX,
+    TEXT_MAX,
+    AnnouncedState,
+    DirectorySettings,
+    Header,
+    Row,
+)
 from holdall.parties.neighbours import PoolNews
 from holdall.parties.pool_log import PoolLog
 from holdall.parties.pool_side import PoolSide
@@ -113,7 +121,7 @@ class OwnEntry:
         """Say all: at the start, and in a new life after a rebuttal."""
         self.pools.take_touched()
         self.log.begin_again()
-        for seq, pool in enumerate(self.pools.all(), start=1):
+        for seq, pool in enumerate(islice(self.pools.all(), POOLS_PER_NODE_MAX), start=1):
             self.log.put(seq, pool, self.pools.news(pool))
         self.log.drop_unlisted()
         self.beat += 1
@@ -186,7 +194,7 @@ class OwnEntry:
             state="draining" if self.aside else state,
             quarantine_ms=left,
             since_ms=self.since_ms,
-            address=settings.address,
-            location=settings.location,
+            address=settings.address[:TEXT_MAX],
+            location=settings.location[:TEXT_MAX],
             initial=initial,
         )

@@ -6,9 +6,11 @@ from typing import assert_never
 from holdall.machine.contract import ProtocolViolation
 from holdall.model.names import is_name, pool_name
 from holdall.parties.directory_messages import (
+    NODE_ID_MAX,
     NODES_MAX,
     NUMBER_MAX,
     POOLS_PER_NODE_MAX,
+    TEXT_MAX,
     TOMBSTONES_MAX,
     Cloned,
     Difference,
@@ -28,7 +30,6 @@ from holdall.parties.directory_messages import (
     YouAreForgotten,
 )
 
-TEXT_MAX = 200
 UNITS_MAX = 1_000_000
 LABELS_MAX = 32
 POOL_ID_MAX = 8192
@@ -42,6 +43,7 @@ _LABEL_VALUE_RE = re.compile(r"[A-Za-z0-9._+/-]{1,128}\Z")
 
 def check(sender: str, message: FromPeer) -> None:
     """Raises ProtocolViolation for what no directory of ours can have said."""
+    _node(sender)
     match message:
         case Hello():
             _name(message.name)
@@ -51,7 +53,7 @@ def check(sender: str, message: FromPeer) -> None:
             _text(instance)
             _row(known)
         case NameTaken():
-            _name(message.node)
+            _node(message.node)
             _text(message.instance, message.address)
             _numbers(message.silent_ms)
         case Cloned():
@@ -103,7 +105,7 @@ def _page(sender: str, page: Page) -> None:
 
 
 def _header(header: Header) -> None:
-    _name(header.node)
+    _node(header.node)
     _name(header.name)
     _text(header.instance, header.address, header.location)
     _numbers(header.incarnation, header.said, header.epoch, header.quarantine_ms, header.since_ms)
@@ -143,14 +145,14 @@ def _rows(rows: tuple[Row, ...]) -> None:
 
 
 def _row(row: Row) -> None:
-    _name(row.node)
+    _node(row.node)
     _numbers(row.incarnation, row.beat, row.said, row.have)
     if not 0 <= row.rebuttal <= REBUTTALS_MAX:
         raise ProtocolViolation(f"{row.node} has contradicted {row.rebuttal} times")
 
 
 def _tombstone(tombstone: Tombstone) -> None:
-    _name(tombstone.node)
+    _node(tombstone.node)
     _name(tombstone.name)
     _name(tombstone.by)
 
@@ -158,6 +160,11 @@ def _tombstone(tombstone: Tombstone) -> None:
 def _name(text: str) -> None:
     if not is_name(text):
         raise ProtocolViolation(f"{text[:80]!r} is no name")
+
+
+def _node(text: str) -> None:
+    if len(text) > NODE_ID_MAX or not is_name(text):
+        raise ProtocolViolation(f"{text[:80]!r} is no node's id")
 
 
 def _text(*texts: str) -> None:

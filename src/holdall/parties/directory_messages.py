@@ -22,8 +22,11 @@ DIRECTORY = "directory"
 BUS = "bus"
 """The driver's part that posts a `Presence` to the node's own id."""
 
-NODES_MAX = 1000
-"""Nodes of a system; a summary of so many still fits into a frame."""
+NODES_MAX = 800
+"""Nodes of a system; a summary of so many fits into a frame, however long their ids and numbers are."""
+NODE_ID_MAX = 32
+TEXT_MAX = 200
+"""Letters of an address, a location or an instance."""
 POOLS_PER_NODE_MAX = 200_000
 POOLS_KNOWN_MAX = 1_000_000
 """Pools of all other nodes together."""

@@ -6,6 +6,8 @@ is claimed in it, and lost messages are made good by the next exchange.
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from holdall.machine.contract import SetTimer
 from holdall.parties.directory_messages import Difference, Member, Page, Row, Summary, Tell, Tombstones
 from holdall.parties.directory_state import DirectoryState
@@ -13,8 +15,10 @@ from holdall.parties.directory_state import DirectoryState
 ROUND_TIMER = "round"
 TELL_BYTES = 24 * 1024
 """About so much is in one Tell: with the longest line on top it still fits into a frame."""
-HEADER_BYTES = 900
-"""Room that a header takes, at most."""
+PAGE_BYTES = 80
+"""What a page takes apart from its header and its lines, at most."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Gossip:
@@ -113,7 +117,7 @@ class Gossip:
                 continue
             moved = state.known.take_page(known, page, state.rounds_in(page.quiet_ms), state.out)
             if header.node == peer:
-                known.spoken = max(known.spoken, (header.incarnation, header.instance))
+                known.note_spoken(header.incarnation, header.instance)
             if moved and page.more:
                 going_on.append(known.row())
         if going_on:
@@ -152,7 +156,7 @@ class Gossip:
                 page, used = self._page(row.node, after=min(after, mine.have), room=room)
                 pages.append(page)
                 after, more, room = page.upto, page.more, room - used
-                if more or room < HEADER_BYTES:
+                if more or room <= 0:
                     state.tell(peer, Tell(tuple(pages)))
                     pages, room, messages = [], TELL_BYTES, messages + 1
         if pages:
@@ -169,7 +173,9 @@ class Gossip:
         if header is None:
             raise ValueError(f"nothing is told of {node}")
         upto, lines, more, used = log.page(after, room)
-        return Page(header, beat, after, upto, lines, more, quiet_ms), used + HEADER_BYTES
+        return Page(header, beat, after, upto, lines, more, quiet_ms), used + len(
+            _encode(header)
+        ) + PAGE_BYTES
 
 
 def lacks(row: Row, mine: Row) -> bool:

@@ -54,6 +54,11 @@ class Known:
             return "silent"
         return self.header.state
 
+    def note_spoken(self, incarnation: int, instance: str) -> None:
+        """The node itself has told of this start."""
+        if incarnation > self.spoken[0]:
+            self.spoken = (incarnation, instance)
+
     def row(self) -> Row:
         """How much is known of it."""
         header = self.header

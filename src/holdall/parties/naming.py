@@ -167,9 +167,7 @@ class Naming:
         state = self._state
         known = state.known.by_id.get(peer)
         spoken = (0, "") if known is None else known.spoken
-        if message.incarnation < spoken[0] or (
-            message.incarnation == spoken[0] and spoken[1] not in {"", message.instance}
-        ):
+        if message.incarnation <= spoken[0] and spoken[1] not in {"", message.instance}:
             address = "" if known is None else known.member.address
             state.tell(peer, Cloned(message.instance, spoken[0], address))
             return
@@ -177,7 +175,9 @@ class Naming:
         if taken is not None:
             state.tell(peer, taken)
             return
-        if known is None and len(self.starting) < STARTING_MAX:
+        if known is not None:
+            known.note_spoken(message.incarnation, message.instance)
+        elif len(self.starting) < STARTING_MAX:
             self.starting[peer] = (message.name, state.round)
         told = Row(peer) if known is None else known.row()
         state.tell(peer, Welcome(message.instance, told))
@@ -281,9 +281,13 @@ class Naming:
         state.out.append(SetTimer(HELLO_TIMER, settings.hello_ms))
 
     def _listen(self) -> None:
-        """When all have answered, only a second process of this identity may still object."""
+        """When all who live have answered, only a second process of this identity may still object."""
         state = self._state
-        if state.phase == "starting" and not self.listening and self.has_read and all(self.asked.values()):
+        if state.phase != "starting" or self.listening or not self.has_read:
+            return
+        known = state.known.by_id
+        waiting = [node for node, answered in self.asked.items() if not answered]
+        if all(known[node].state in {"silent", "stopped"} for node in waiting):
             self.listening = True
             state.out.append(CancelTimer(HELLO_TIMER))
             state.out.append(SetTimer(LISTEN_TIMER, state.settings.listen_ms))
