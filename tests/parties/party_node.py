@@ -3,8 +3,8 @@
 Frames of clients go in, frames come out; time passes only when a test says so; a crash keeps what was saved.
 """
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -31,11 +31,14 @@ from holdall.parties.messages import (
     SessionClosed,
     SessionOpened,
 )
+from holdall.parties.neighbours import Neighbours
 from holdall.parties.pool_side import PoolSide
 from holdall.parties.views import PoolView
 from holdall.protocols.chain.claimant import Claimant
 
 HOST = "lab-1"
+Post: TypeAlias = Callable[[Address, Address, Message], None]
+"""(sender, receiver on another node, message)"""
 FIRST_WALL_MS = 1_700_000_000_000
 
 
@@ -51,9 +54,20 @@ def pool(name: str, *units: str, **fields: object) -> PoolSpec:
 class Node:
     """The host and its driver's duties."""
 
-    def __init__(self, *pools: PoolSpec, uid: int = 1000, **settings: object) -> None:
+    def __init__(
+        self,
+        *pools: PoolSpec,
+        uid: int = 1000,
+        node: str = HOST,
+        neighbours: Neighbours | None = None,
+        post: Post | None = None,
+        **settings: object,
+    ) -> None:
+        self.id = node
         self.pools = pools
-        self.settings = msgspec.structs.replace(AgentSettings(HOST, uid, open_claims_max=16), **settings)
+        self.neighbours = neighbours
+        self.post = post
+        self.settings = msgspec.structs.replace(AgentSettings(node, uid, open_claims_max=16), **settings)
         self.records: dict[str, Record] = {}
         self.timers: dict[str, int] = {}
         self.now_ms = 1000
@@ -69,9 +83,10 @@ class Node:
         self.turn([])
 
     def _build(self, *, epoch: int = 1, incarnation: int = 1) -> Host:
-        side = PoolSide(HOST, self.pools, epoch=epoch)
-        agent = Agent(self.settings, side, incarnation=incarnation)
-        return Host(HOST, {AGENT: agent, CLAIMANT: Claimant(HOST, Address(HOST, AGENT)), MANAGER: side})
+        side = PoolSide(self.id, self.pools, epoch=epoch)
+        agent = Agent(self.settings, side, incarnation=incarnation, neighbours=self.neighbours)
+        claimant = Claimant(self.id, Address(self.id, AGENT))
+        return Host(self.id, {AGENT: agent, CLAIMANT: claimant, MANAGER: side})
 
     @property
     def agent(self) -> Agent:
@@ -93,14 +108,14 @@ class Node:
 
     def turn(self, arrivals: Sequence[Arrival]) -> None:
         """The clock, then these events, all in one turn."""
-        driver = Address(HOST, NODE)
+        driver = Address(self.id, NODE)
         read = ClockRead(FIRST_WALL_MS + self.now_ms, self.now_ms)
-        clocks = [Arrival(part, Received(driver, read)) for part in (AGENT, MANAGER)]
+        clocks = [Arrival(part, Received(driver, read)) for part in (AGENT, CLAIMANT, MANAGER)]
         self._carry_out(self.host.turn([*clocks, *arrivals]))
 
     def tell(self, part: str, sender: str, message: Message) -> None:
         """One message of the driver's side."""
-        self.turn([Arrival(part, Received(Address(HOST, sender), message))])
+        self.turn([Arrival(part, Received(Address(self.id, sender), message))])
 
     def pass_ms(self, milliseconds: int) -> None:
         """Time goes by; timers fire in their order, one a turn."""
@@ -131,9 +146,11 @@ class Node:
                 self.timers.pop(name, None)
             else:
                 self.timers[name] = self.now_ms + effect.after_ms
-        for _, to, message in turn.sends:
-            assert to.node == HOST, f"nothing of one node's claims leaves it: {message} to {to}"
-            if to.part.startswith(SESSION):
+        for sender, to, message in turn.sends:
+            if to.node != self.id:
+                assert self.post is not None, f"nothing of one node's claims leaves it: {message} to {to}"
+                self.post(sender, to, message)
+            elif to.part.startswith(SESSION):
                 assert len(frames.pack(message)) <= 64 * 1024 + 4  # type: ignore[arg-type]
                 self.inboxes.setdefault(to.part.removeprefix(SESSION), []).append(message)  # type: ignore[arg-type]
             elif to.part == HOOKS:
@@ -234,14 +251,14 @@ class Client:
         self.secret = ""
         self._last_number = 0
         node.turn([self._arrival(SessionOpened(uid, self.user, pid=4000, started=77))])
-        hello = frames.Hello(v=1, agent=agent or f"{name}@{HOST}", pid=4000, session=session, secret=secret)
+        hello = frames.Hello(v=1, agent=agent or f"{name}@{node.settings.name or node.id}", pid=4000, session=session, secret=secret)
         answer, *self.told_again = self.say(hello)
         assert isinstance(answer, frames.Welcome), answer
         self.welcome = answer
         self.session, self.secret = answer.session, answer.secret
 
     def _arrival(self, message: Message) -> Arrival:
-        return Arrival(AGENT, Received(Address(HOST, SESSION + self.name), message))
+        return Arrival(AGENT, Received(Address(self.node.id, SESSION + self.name), message))
 
     def asks(self, frame: frames.ToNode) -> Arrival:
         """The arrival of a frame, to be put into a turn with others."""

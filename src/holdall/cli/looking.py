@@ -1,4 +1,7 @@
-"""Commands that look: pools, who, queue, why, log, show, watch. Data on stdout, `--json` everywhere."""
+"""Commands that look: pools, who, queue, why, log, show, watch. Data on stdout, `--json` everywhere.
+
+They are about the whole system; nodes that could not be asked are named on stderr (`not_asked` in JSON).
+"""
 
 import sys
 from typing import Annotated
@@ -7,12 +10,13 @@ import msgspec
 import typer
 
 from holdall.cli.completion import complete_claim, complete_pool
-from holdall.cli.options import Json, Url, converse, own_key
-from holdall.cli.tables import ago, clock_time, plain, print_json, print_table
-from holdall.cli.why import why_lines
+from holdall.cli.options import Json, Local, OfNode, Url, converse, own_key
+from holdall.cli.tables import ago, clock_time, plain, print_listing, print_table, say_not_asked
+from holdall.cli.why import current_line, why_lines
 from holdall.model import frames
 from holdall.model.durations import parse_duration, show_duration
 from holdall.model.names import short_id
+from holdall.model.why import Why
 
 UNITS_SHOWN_MAX = 8
 
@@ -22,21 +26,25 @@ app = typer.Typer()
 @app.command(epilog="Examples: holdall pools · holdall pools gpu · holdall pools --json")
 def pools(
     pool: Annotated[str, typer.Argument(help="Only this pool.", autocompletion=complete_pool)] = "",
+    node_name: OfNode = "",
+    local: Local = False,
     json: Json = False,
     url: Url = "",
 ) -> None:
-    """What there is: each pool with its units, free and held."""
+    """What there is: each pool of each node with its units, free and held."""
     with converse(url) as node:
-        rows = node.listing(frames.Ask(n=node.number(), what="pools", arg=pool)).pools
+        ask = frames.Ask(n=node.number(), what="pools", arg=pool, node=node_name, local=local)
+        answer, here = node.listing(ask), node.welcome.node
+    rows = answer.pools
     if json:
-        print_json("pools", rows)
+        print_listing("pools", rows, answer.not_asked)
         return
     print_table(
         ("POOL", "NODE", "FREE", "HELD", "OUT", "WAITING", "UNITS"),
         [
             (
-                row.pool + "".join(f",{key}={value}" for key, value in sorted(row.labels.items())),
-                row.node,
+                plain(row.pool + "".join(f",{key}={value}" for key, value in sorted(row.labels.items()))),
+                plain(row.node) + (f" ({row.state})" if row.state != "serving" else ""),
                 f"{row.free}/{row.total}",
                 str(row.held),
                 str(row.unusable),
@@ -50,19 +58,25 @@ def pools(
         else "no pools. Add a [[pool]] to the configuration and reload: kill -HUP the node",
     )
     looked_at = [
-        f"{row.pool}/{unit.unit}" for row in rows for unit in row.units if unit.state == "quarantined"
+        (row.node, f"{row.pool}/{unit.unit}")
+        for row in rows
+        for unit in row.units
+        if unit.state == "quarantined"
     ]
     if looked_at:
-        sys.stderr.write(f"next      holdall clear {plain(looked_at[0])}   when you have looked at it\n")
+        where, unit = looked_at[0]
+        there = "" if where == here else f"on {plain(where)}: "
+        sys.stderr.write(f"next      {there}holdall clear {plain(unit)}   when you have looked at it\n")
+    say_not_asked(answer.not_asked)
 
 
 def _units_text(units: tuple[frames.UnitRow, ...]) -> str:
     shown = [
-        unit.unit
+        plain(unit.unit)
         + (
             ""
             if unit.state == "free"
-            else f" {unit.state}"
+            else f" {plain(unit.state)}"
             + (f" {plain(unit.holder)}" if unit.holder else "")
             + (f" ({plain(unit.note)})" if unit.note else "")
         )
@@ -72,34 +86,57 @@ def _units_text(units: tuple[frames.UnitRow, ...]) -> str:
     return " · ".join(shown) + (f" · and {more} more" if more else "")
 
 
-@app.command(epilog="Examples: holdall who · holdall who --json")
-def who(json: Json = False, url: Url = "") -> None:
-    """Who holds what, since when, until when."""
+@app.command(epilog="Examples: holdall who · holdall who --node lab-2 · holdall who --json")
+def who(node_name: OfNode = "", local: Local = False, json: Json = False, url: Url = "") -> None:
+    """Who holds what, where, since when, until when."""
     with converse(url) as node:
-        leases = node.listing(frames.Ask(n=node.number(), what="who")).leases
+        answer = node.listing(frames.Ask(n=node.number(), what="who", node=node_name, local=local))
+        here = node.welcome.node
+    leases = answer.leases
     if json:
-        print_json("leases", leases)
+        print_listing("leases", leases, answer.not_asked)
         return
+    nodes = {unit.node for lease in leases for unit in lease.units} | {here}
     print_table(
         ("LEASE", "HOLDER", "UNITS", "REASON", "SINCE", "UNTIL", "STATE"),
         [
             (
                 short_id(lease.lease),
                 plain(lease.holder),
-                " ".join(_unit_text(unit) for unit in lease.units),
+                _held_text(lease.units, with_nodes=len(nodes) > 1),
                 plain(lease.reason),
                 f"{clock_time(lease.since_ms)} ({ago(lease.since_ms)})",
                 clock_time(lease.until_ms) if lease.until_ms is not None else "no end",
-                lease.state + (", renewing" if lease.renewing else f", ends {clock_time(lease.expires_ms)}"),
+                _state_text(lease),
             )
             for lease in leases
         ],
         empty="nobody holds anything",
     )
+    say_not_asked(answer.not_asked)
+
+
+def _held_text(units: tuple[frames.HeldUnit, ...], *, with_nodes: bool) -> str:
+    """`gpu/0#5 gpu/1#6 on lab-1, psu/p1#3 on lab-2`; without nodes when there is one only."""
+    if not with_nodes:
+        return " ".join(_unit_text(unit) for unit in units)
+    by_node: dict[str, list[str]] = {}
+    for unit in units:
+        by_node.setdefault(unit.node, []).append(_unit_text(unit))
+    return ", ".join(f"{' '.join(texts)} on {plain(node)}" for node, texts in sorted(by_node.items()))
 
 
 def _unit_text(unit: frames.HeldUnit) -> str:
-    return f"{unit.pool}/{unit.name}#{unit.fence}"
+    return plain(f"{unit.pool}/{unit.name}#{unit.fence}")
+
+
+def _state_text(lease: frames.LeaseView) -> str:
+    """`active, renewing`; of a node that is silent nobody here knows whether its leases are renewed."""
+    if lease.silent:
+        return f"{plain(lease.state)}, {', '.join(plain(node) for node in lease.silent)} silent"
+    if lease.renewing:
+        return f"{plain(lease.state)}, renewing"
+    return plain(lease.state) + (f", ends {clock_time(lease.expires_ms)}" if lease.expires_ms else "")
 
 
 @app.command(epilog="Examples: holdall queue · holdall queue gpu · holdall queue --json")
@@ -107,23 +144,28 @@ def queue(
     pool: Annotated[
         str, typer.Argument(help="Only claims that want this pool.", autocompletion=complete_pool)
     ] = "",
+    node_name: OfNode = "",
+    local: Local = False,
     json: Json = False,
     url: Url = "",
 ) -> None:
     """Who waits, in order of age, and for what."""
     with converse(url) as node:
-        waits = node.listing(frames.Ask(n=node.number(), what="queue", arg=pool)).waits
+        ask = frames.Ask(n=node.number(), what="queue", arg=pool, node=node_name, local=local)
+        answer = node.listing(ask)
+    waits = answer.waits
     if json:
-        print_json("waiting", waits)
+        print_listing("waiting", waits, answer.not_asked)
         return
+    nodes = {why.node for why in waits} | {line.node for why in waits for line in why.lines}
     print_table(
         ("CLAIM", "PLACE", "HOLDER", "NEEDS", "REASON", "WAITS", "OVERTAKEN", "BLOCKED BY"),
         [
             (
                 short_id(why.claim),
-                f"{why.position} of {why.waiting}",
+                _place_text(why, with_node=len(nodes) > 1),
                 plain(why.holder),
-                " · ".join(f"{plain(need.spec)} {need.state}" for need in why.needs),
+                " · ".join(f"{plain(need.spec)} {plain(need.state)}" for need in why.needs),
                 plain(why.reason),
                 ago(why.since_ms),
                 f"{why.overtaken} of at most {why.passes_bound}",
@@ -133,6 +175,15 @@ def queue(
         ],
         empty="nobody waits",
     )
+    say_not_asked(answer.not_asked)
+
+
+def _place_text(why: Why, *, with_node: bool) -> str:
+    """`1 of 2 at lab-1`; without the node when there is one only."""
+    current = current_line(why)
+    node = why.node if current is None else current.node
+    place = f"{why.position} of {why.waiting}" if why.position else "?"
+    return place + (f" at {plain(node)}" if with_node else "")
 
 
 @app.command(epilog="Examples: holdall why 7K4M-R9 · holdall why 7K4M-R9 --json")
@@ -148,9 +199,10 @@ def why(
     with converse(url) as node:
         answer = node.listing(frames.Ask(n=node.number(), what="why", arg=claim))
     if json:
-        print_json(
+        print_listing(
             "why",
             answer.waits[0] if answer.waits else None,
+            answer.not_asked,
             leases=msgspec.to_builtins(answer.leases),
             log=msgspec.to_builtins(answer.log),
         )
@@ -163,32 +215,39 @@ def why(
     if not answer.waits and not answer.leases:
         sys.stdout.write("waits no more: it has ended\n")
         _write_history(answer.log)
+    say_not_asked(answer.not_asked)
 
 
 @app.command(epilog="Examples: holdall log · holdall log --since 1h --json")
 def log(
     since: Annotated[str, typer.Option(help="How far back, e.g. 10m, 1h.")] = "",
+    node_name: OfNode = "",
+    local: Local = False,
     json: Json = False,
     url: Url = "",
 ) -> None:
-    """What happened: grants, releases, expiries, losses, kicks."""
+    """What happened, by time and node: grants, releases, expiries, losses, kicks."""
     since_ms = parse_duration(since, what="--since") if since else None
     with converse(url) as node:
-        rows = node.listing(frames.Ask(n=node.number(), what="log", since_ms=since_ms)).log
+        ask = frames.Ask(n=node.number(), what="log", since_ms=since_ms, node=node_name, local=local)
+        answer = node.listing(ask)
+    rows = answer.log
     if json:
-        print_json("log", rows)
+        print_listing("log", rows, answer.not_asked)
         return
     print_table(
-        ("TIME", "WHAT", "LEASE", "HOLDER", "UNITS", "TEXT"),
+        ("TIME", "NODE", "WHAT", "LEASE", "HOLDER", "UNITS", "TEXT"),
         [_log_cells(row) for row in rows],
         empty="nothing has happened" + (f" within {show_duration(since_ms)}" if since_ms else ""),
     )
+    say_not_asked(answer.not_asked)
 
 
 def _log_cells(row: frames.LogRow) -> tuple[str, ...]:
     return (
         clock_time(row.at_ms),
-        row.kind,
+        plain(row.node),
+        plain(row.kind),
         short_id(row.lease) if row.lease else "",
         plain(row.holder),
         " ".join(plain(unit) for unit in row.units),
@@ -197,10 +256,11 @@ def _log_cells(row: frames.LogRow) -> tuple[str, ...]:
 
 
 @app.command(epilog="Examples: holdall watch · holdall watch --json | jq .kind")
-def watch(json: Json = False, url: Url = "") -> None:
-    """What happens, as it happens, until Ctrl-C."""
+def watch(node_name: OfNode = "", local: Local = False, json: Json = False, url: Url = "") -> None:
+    """What happens on all nodes, as it happens, until Ctrl-C; that a node goes silent or returns is told, too."""
     with converse(url) as node:
-        for answer in node.answers(frames.Watch(n=node.number()), patient=True):
+        request = frames.Watch(n=node.number(), node=node_name, local=local)
+        for answer in node.answers(request, patient=True):
             if not isinstance(answer, frames.Happened):
                 continue
             if json:
@@ -222,20 +282,21 @@ def show(
         answer = node.listing(frames.Ask(n=node.number(), what="show", arg=own_key(key)))
     if json:
         lease = answer.leases[0] if answer.leases else None
-        print_json("lease", lease, log=msgspec.to_builtins(answer.log))
+        print_listing("lease", lease, answer.not_asked, log=msgspec.to_builtins(answer.log))
         return
     for lease in answer.leases:
         _write_lease(lease)
     if not answer.leases:
         sys.stdout.write("lease     has ended\n")
     _write_history(answer.log)
+    say_not_asked(answer.not_asked)
 
 
 def _write_history(rows: tuple[frames.LogRow, ...]) -> None:
     for row in rows:
         cells = _log_cells(row)
         sys.stdout.write(
-            f"{'history':<9} " + "  ".join(cell for cell in (cells[0], cells[1], *cells[4:]) if cell) + "\n"
+            f"{'history':<9} " + "  ".join(cell for cell in (*cells[:3], *cells[5:]) if cell) + "\n"
         )
 
 
@@ -249,7 +310,8 @@ def _write_lease(lease: frames.LeaseView) -> None:
         ("holder", f"{plain(lease.holder)} (user {plain(lease.user)}, pid {lease.pid})"),
         ("reason", plain(lease.reason)),
         ("needs", " ".join(plain(need) for need in lease.needs)),
-        ("units", " ".join(_unit_text(unit) for unit in lease.units)),
+        ("units", _held_text(lease.units, with_nodes={unit.node for unit in lease.units} != {lease.node})),
+        ("node", plain(lease.node) + (f" (silent: {', '.join(lease.silent)})" if lease.silent else "")),
         (
             "granted",
             f"{clock_time(lease.since_ms)} ({ago(lease.since_ms)} ago), waited {show_duration(lease.waited_ms)}",

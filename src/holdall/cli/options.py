@@ -20,6 +20,11 @@ Url = Annotated[
     ),
 ]
 
+Local = Annotated[
+    bool, typer.Option("--local", help="Only what the node that answers knows by itself; no other is asked.")
+]
+OfNode = Annotated[str, typer.Option("--node", metavar="NAME", help="Only this node of the system.")]
+
 HOUR_MS = 3_600_000
 """How long a command waits that nobody watches, where neither it nor the node's configuration says."""
 BOUNDED_NOTE = "waiting at most 1 h, as standard input is no terminal; say --wait to choose"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdall.cli.tables import clock_time, plain
-from holdall.cli.why import blocker_text, ordinal
+from holdall.cli.why import blocker_text, place_text
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.names import short_id, unit_text
@@ -119,7 +119,7 @@ def _columns() -> int:
 def waiting_lines(why: Why) -> tuple[str, ...]:
     """`waiting   board:1 ok (2 of 5 free) · psu:1 busy 3/3` and who blocks."""
     needs = " · ".join(_need(need) for need in why.needs)
-    parts = [f"{ordinal(why.position)} of {why.waiting}"]
+    parts = [place_text(why)]
     if why.blockers:
         more = len(why.blockers) - 1 + why.blockers_more
         parts.append(f"blocked by {blocker_text(why.blockers[0])}" + (f" and {more} more" if more else ""))

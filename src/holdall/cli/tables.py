@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdall.model.durations import show_duration
+from holdall.model.frames import NotAsked
 
 SHORT_CELL = 10
 """Letters up to which a column is never broken, whatever the width of the terminal."""
@@ -17,6 +18,17 @@ def print_json(name: str, rows: object, **more: object) -> None:
     """One JSON document on stdout: `{"v": 1, NAME: rows}`."""
     document = {"v": 1, name: msgspec.to_builtins(rows), **more}
     sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+
+
+def print_listing(name: str, rows: object, not_asked: Sequence[NotAsked], **more: object) -> None:
+    """The same with the nodes that have no part in it."""
+    print_json(name, rows, not_asked=msgspec.to_builtins(not_asked), **more)
+
+
+def say_not_asked(not_asked: Sequence[NotAsked]) -> None:
+    """A line on stderr for each node that has no part in what was listed."""
+    for one in not_asked:
+        sys.stderr.write(f"not asked: {plain(one.node)} ({plain(one.why)})\n")
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
@@ -56,8 +68,11 @@ def plain(text: str) -> str:
 
 
 def clock_time(wall_ms: int) -> str:
-    """Local time of day; with the date when it is not today."""
-    moment = dt.datetime.fromtimestamp(wall_ms / 1000).astimezone()
+    """Local time of day; with the date when it is not today; `?` for what no calendar has."""
+    try:
+        moment = dt.datetime.fromtimestamp(wall_ms / 1000).astimezone()
+    except (OverflowError, OSError, ValueError):
+        return "?"
     today = dt.datetime.now().astimezone().date()
     return moment.strftime("%H:%M:%S" if moment.date() == today else "%Y-%m-%d %H:%M:%S")
 

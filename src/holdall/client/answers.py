@@ -260,4 +260,6 @@ def _joined(parts: list[frames.Listing]) -> frames.Listing:
         waits=tuple(row for part in parts for row in part.waits),
         log=tuple(row for part in parts for row in part.log),
         nodes=tuple(row for part in parts for row in part.nodes),
+        known=tuple(row for part in parts for row in part.known),
+        not_asked=tuple(one for part in parts for one in part.not_asked),
     )

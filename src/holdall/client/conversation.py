@@ -96,6 +96,8 @@ class Conversation:
                 waits=whole.waits + part.waits,
                 log=whole.log + part.log,
                 nodes=whole.nodes + part.nodes,
+                known=whole.known + part.known,
+                not_asked=whole.not_asked + part.not_asked,
             )
             if not part.more:
                 break

@@ -16,6 +16,8 @@ class UnitRow(msgspec.Struct, frozen=True):
     lease: str = ""
     holder: str = ""
     note: str = ""
+    party: str = ""
+    """Id between nodes of the claim that has it, as long as its own node has not told what people call it."""
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -57,7 +59,7 @@ class LogRow(msgspec.Struct, frozen=True):
     """One line of the node's history.
 
     `kind`: granted, released, expired, lost, kicked, cancelled, refused, timed-out, quarantined, cleared,
-    restarted, drained, reloaded; in a Watch also `node-` and what has become of another node (serving, silent, stopped, …).
+    restarted, drained, reloaded, forgotten; in a Watch also `node-` and what has become of another node (serving, silent, stopped, …).
     """
 
     seq: int

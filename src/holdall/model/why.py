@@ -20,6 +20,8 @@ class Blocker(msgspec.Struct, frozen=True):
     renewing: bool = True
     node: str = ""
     """Where these units are, or where it is in line; empty: where the claim was made."""
+    party: str = ""
+    """Its id between nodes, as long as its own node has not told what people call it; then `claim` is empty."""
 
 
 class NodeLine(msgspec.Struct, frozen=True):
@@ -29,7 +31,8 @@ class NodeLine(msgspec.Struct, frozen=True):
     placement: int
     """Which of its placements this belongs to, from 1; the first that is granted wins."""
     state: str
-    """`waits`, `your limit`, `has its units`, `comes later` (numbers as if it came now) or `not asked`."""
+    """`waits`, `your limit`, `has its units`, `comes later` (numbers as if it came now), `in reserve` (the same, when
+    another placement takes long) or `not asked`."""
     position: int = 0
     waiting: int = 0
     ahead: int = 0
