@@ -17,8 +17,8 @@ class Run(NamedTuple):
     passes: int = 1
     ahead: int = 0
     variant: str = ""
-    """meter, leases (the lease book behind the manager), stamps (claims are told their age), any (timers), or the
-    lease that expires, as HOST@NODE."""
+    """meter, leases (the lease book behind the manager), stamps (claims are told their age), any (timers), the
+    lease that expires, as HOST@NODE, or the only host that falls, as falls-HOST."""
 
     def __str__(self) -> str:
         bound = "" if (self.passes, self.ahead) == (1, 0) else f"B={self.passes}+{self.ahead}a"

@@ -36,7 +36,11 @@ def check(run: Run) -> None:
             pass
     timers: Timers | None = "any" if run.variant == "any" else None
     reduced = "@" in run.variant
-    result = explore(Space(ChainSystem(world), read_faults(run.faults), timers=timers, reduced=reduced))
+    falling = run.variant.partition("falls-")[2]
+    space = Space(
+        ChainSystem(world), read_faults(run.faults), timers=timers, falling=falling, reduced=reduced
+    )
+    result = explore(space)
     assert not result.violations
     assert result.complete
     assert result.states == run.states

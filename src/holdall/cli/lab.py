@@ -41,6 +41,10 @@ def explore(
         int | None, typer.Option(min=0, help="And so many for each that waits before it.")
     ] = None,
     mutant: Annotated[str | None, typer.Option(help="Take one rule away; `list` shows which.")] = None,
+    falls_at: Annotated[
+        str,
+        typer.Option(metavar="HOST", help="The only host that crashes or comes up anew; default: each may."),
+    ] = "",
     timers: Annotated[str | None, typer.Option(help="Repair timers fire: off, quiet, any.")] = None,
     max_states: Annotated[int | None, typer.Option(min=1, help="Stop there (exit 3).")] = None,
     trace: Annotated[
@@ -65,6 +69,7 @@ def explore(
             max_states=max_states,
             trace=trace,
             json=json,
+            falls_at=falls_at,
             timers=timers,
         )
     )

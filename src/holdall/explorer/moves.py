@@ -62,6 +62,9 @@ class Step(NamedTuple):
 class Space:
     """The moves of one world under given faults."""
 
+    fresh = frozenset({"reboot", "wipe"})
+    """Moves after which a host has a new number."""
+
     def __init__(
         self,
         system: System,
@@ -69,9 +72,12 @@ class Space:
         *,
         timers: Timers | None = None,
         claimants_crash: bool = True,
+        falling: str = "",
         reduced: bool = False,
     ) -> None:
-        """`reduced`: a message that makes no difference whenever it comes is delivered first, and nothing else then.
+        """`falling`: the only host that crashes or comes up anew; empty: each may. One run per host covers one fall.
+
+        `reduced`: a message that makes no difference whenever it comes is delivered first, and nothing else then.
 
         That keeps every property (such moves are confluent and seen by nobody). Not with faults that touch single
         messages or records, nor with repair timers: to those, such a message does make a difference.
@@ -112,7 +118,8 @@ class Space:
         self._past: dict[tuple[int, int, int], int] = {}
         self._joint: dict[tuple[int, ...], str] = {}
         self._host_numbers = {name: number for number, name in enumerate(self.names)}
-        self._crashing = range(len(self.names) if claimants_crash else self.nodes)
+        able = range(len(self.names) if claimants_crash else self.nodes)
+        self._crashing = [host for host in able if falling in {"", self.names[host]}]
 
     def first(self) -> State:
         """All hosts started, nothing claimed; what they send at their start is in flight."""

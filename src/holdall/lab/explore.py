@@ -47,6 +47,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """off, quiet (only when nothing is in flight) or any; None: quiet when the faults can lose something."""
     claimants_crash: bool = True
     """Crashes and restarts hit claimants' hosts, not only nodes that own pools."""
+    falls_at: str = ""
+    """The only host that falls; empty: each may."""
 
 
 class _Found(msgspec.Struct, omit_defaults=False):
@@ -84,7 +86,12 @@ def run_explore(asked: Asked) -> int:
     except BadWorld as error:
         print(f"holdall: {error}", file=sys.stderr)
         return USAGE
-    space = Space(system, left, timers=timers, claimants_crash=asked.claimants_crash)
+    if asked.falls_at and asked.falls_at not in system.hosts():
+        print(
+            f"holdall: no host {asked.falls_at} in this world: {', '.join(system.hosts())}", file=sys.stderr
+        )
+        return USAGE
+    space = Space(system, left, timers=timers, claimants_crash=asked.claimants_crash, falling=asked.falls_at)
     begun = time.monotonic()
     progress = _Progress(begun) if sys.stderr.isatty() else None
     result = search(space, states_max=asked.max_states, progress=progress)
