@@ -8,7 +8,7 @@ from node.lab import CONFIG, Client, Lab, lab
 
 from holdall.model.errors import BadConfig
 from holdall.node import paths
-from holdall.node.service import ServiceThread
+from holdall.node.in_thread import ServiceThread
 
 
 def configured(made: Lab, monkeypatch: pytest.MonkeyPatch, text: str = CONFIG) -> Path:

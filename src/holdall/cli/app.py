@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.models import CommandInfo
 
-from holdall.cli import holding, lab, looking, newcomer, run, serving
+from holdall.cli import holding, lab, looking, membership, newcomer, run, serving
 
 app = typer.Typer(
     name="holdall",
@@ -19,7 +19,7 @@ app = typer.Typer(
 PANELS = {
     "Hold and give back": ("run", "lease", "renew", "release", "cancel"),
     "Look": ("pools", "who", "queue", "why", "show", "log", "watch"),
-    "Keep a node": ("serve", "doctor", "drain", "clear", "kick"),
+    "Keep a node": ("serve", "join", "doctor", "drain", "clear", "kick", "forget", "nats-config"),
     "Begin": ("init", "demo", "completion"),
     "Judge and study": ("check", "lab"),
 }
@@ -43,7 +43,7 @@ def _lay_out(commands: list[CommandInfo]) -> None:
 
 
 run.register(app)
-for part in (holding, looking, serving, newcomer):
+for part in (holding, looking, serving, membership, newcomer):
     app.registered_commands += part.app.registered_commands
 _lay_out(app.registered_commands)
 _lay_out(lab.app.registered_commands)

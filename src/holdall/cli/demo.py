@@ -19,8 +19,8 @@ from holdall.model import frames
 from holdall.model.names import short_id
 from holdall.model.spec import parse_needs
 from holdall.node.boot import mark_as_new
+from holdall.node.in_thread import ServiceThread
 from holdall.node.paths import RUN_ENV
-from holdall.node.service import ServiceThread
 
 ROUND_SECONDS = 20.0
 TTL_SECONDS = 3

@@ -219,6 +219,12 @@ class Forget(msgspec.Struct, frozen=True, tag="forget"):
     """Also when it is heard."""
 
 
+class Invite(msgspec.Struct, frozen=True, tag="invite"):
+    """A code with which one more node can join the system. Answer: Invited or Denied."""
+
+    n: Number
+
+
 ToNode: TypeAlias = (
     Hello
     | Claim
@@ -235,6 +241,7 @@ ToNode: TypeAlias = (
     | Drain
     | Clear
     | Forget
+    | Invite
 )
 
 # Node -> client
@@ -298,7 +305,7 @@ class LeaseView(msgspec.Struct, frozen=True):
     node: str = ""
     """The node that keeps the lease alive for its holder: where it is released, extended and kicked."""
     silent: tuple[str, ...] = ()
-    """Nodes with a part in it that are not heard any more."""
+    """Nodes with a part in it that don't answer any more, with since when: `lab-1 (since 13:58:04)`."""
 
 
 class Granted(msgspec.Struct, frozen=True, tag="granted"):
@@ -333,7 +340,8 @@ class BeatOk(msgspec.Struct, frozen=True, tag="beat_ok"):
     """What the session still has, each with its time from the *sending* of the Beat.
 
     Pairs of printed id and milliseconds, leases and waiting claims alike; what is not named here is not
-    the session's any more.
+    the session's any more. -1: the node has come up again, and other nodes of the lease have yet to say that they
+    still have it: what was told before counts on, and the Beat is to be repeated soon.
     """
 
     n: int
@@ -395,8 +403,17 @@ class Drained(msgspec.Struct, frozen=True, tag="drained"):
     text: str
 
 
+class Invited(msgspec.Struct, frozen=True, tag="invited"):
+    """Answer to Invite."""
+
+    n: int
+    code: str
+    """Secret, for one node."""
+    valid_s: int
+
+
 FromNode: TypeAlias = (
-    Welcome | Queued | Granted | Denied | BeatOk | Lost | Released | Listing | Happened | Drained
+    Welcome | Queued | Granted | Denied | BeatOk | Lost | Released | Listing | Happened | Drained | Invited
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from holdall.machine.host import Host
 from holdall.model.errors import BadConfig
+from holdall.parties.directory import Directory
 from holdall.parties.directory_messages import (
+    DIRECTORY,
     ForgetDone,
     MayServe,
     MustStop,
@@ -14,6 +17,7 @@ from holdall.parties.directory_messages import (
     ToNode,
     Warned,
 )
+from holdall.parties.directory_view import DirectoryView
 
 
 class Log(Protocol):
@@ -75,3 +79,29 @@ class Admission:
             raise BadConfig(self._refusal)
         if not self._is_in:
             raise BadConfig("stopped while it asked the other nodes whether it may serve.")
+
+
+def name_in_use(host: Host, name: str, node: str) -> str:
+    """Why a node with this id can't join under this name, as far as the host's directory knows; else empty.
+
+    One that has been silent for longer than any lease lives gives way, as it does when a node of its name starts.
+    """
+    directory = host.parts.get(DIRECTORY)
+    if not isinstance(directory, Directory):
+        return ""
+    view = DirectoryView(directory)
+    other = view.node_named(name)
+    if other is None or other == node:
+        return ""
+    settings = directory.state.settings
+    known = view.node(other)
+    address = settings.address if known is None else known.address
+    if (
+        known is not None
+        and known.silent_ms > settings.ttl_max_ms * (1_000_000 + settings.rho_ppm) // 1_000_000
+    ):
+        return ""
+    return (
+        f'node name "{name}" is in use by {address} (key {other[:8]}…). '
+        f"Choose [node].name, or run: holdall forget {name}"
+    )

@@ -19,8 +19,8 @@ class Serving(Protocol):
     health_address: tuple[str, int] | None
 
 
-def announcement(service: Serving) -> str:
-    """Some lines, each with its subject in front."""
+def announcement(service: Serving, *, why_not: str = "") -> str:
+    """Some lines, each with its subject in front. `why_not`: why no other node can join here; empty: one can."""
     settings = service.settings
     lines = [f"node       {settings.name} ({_START[service.start_kind]}), state in {settings.state}"]
     lines += _pools(settings)
@@ -35,10 +35,12 @@ def announcement(service: Serving) -> str:
             f"quarantine nothing is granted for {show_duration(left)}: leases of an earlier node may be alive. "
             "Where no lease of this host can be alive: holdall serve --new"
         )
+    lines.append(f"join       {why_not or _JOINABLE}")
     lines.append(f"next       {_next(settings)}")
     return "\n".join(lines) + "\n"
 
 
+_JOINABLE = "the line `holdall join …` below lets one node in, for an hour. Another one: holdall join"
 _START = {
     "first": "first start",
     "same": "restarted with its journal",

@@ -4,6 +4,8 @@ Only frames between nodes come here. What the parts of one node tell each other,
 pools, never leaves its host machine.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
@@ -50,12 +52,20 @@ class BusEnd:
         self._node = node
         self._bus = bus
         self._log = log
+        self._reached = asyncio.Event()
         self._refused_logged_ms: int | None = None
 
     async def open(self) -> None:
         """Begin. Raises BadConfig for what waiting can't mend."""
         if self._bus is not None:
             await self._bus.open(self._on_frame, self._on_state)
+
+    async def reached(self, *, within_s: float) -> None:
+        """Return when frames can go out, or after this time. Without a bus at once."""
+        if self._bus is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._reached.wait()
 
     async def close(self) -> None:
         """What was posted is written if it can be; nothing comes any more."""
@@ -107,6 +117,8 @@ class BusEnd:
     def _on_state(self, connected: bool, text: str) -> None:  # noqa: FBT001
         fresh: BusState = "connected" if connected else "lost"
         was, self.state, self.text = self.state, fresh, text
+        if connected:
+            self._reached.set()
         if fresh == was:
             return
         if connected:

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from holdall.model.errors import BadConfig
+from holdall.model.errors import BadConfig, Refused
 from holdall.node.announce import announcement
 from holdall.node.configured import Settings
 from holdall.node.service import Service
@@ -15,34 +15,58 @@ from holdall.node.settings import find_config, read_settings
 
 
 def serve(
-    config: Path | None = None, *, new: bool = False, trace: Path | None = None, state: Path | None = None
+    config: Path | None = None,
+    *,
+    new: bool = False,
+    trace: Path | None = None,
+    state: Path | None = None,
+    code: str = "",
 ) -> int:
     """Run a node in the foreground until SIGTERM or SIGINT; SIGHUP reloads its pools. Returns the exit status.
 
-    Raises BadConfig (78) when it can't start, NodeFailed (70) when it can't go on.
+    With a join code it joins a system first. Raises BadConfig (78) when it can't start, NodeFailed (70) when it can't
+    go on, and for a code BadSpec (64), Unreachable (69) or Refused (77).
     """
     path = config or find_config()
     if path is None:
         raise BadConfig("no configuration found. Make one with: holdall init")
     settings = read_settings(path, state=state)
     _raise_file_limit()
-    return asyncio.run(_serve(settings, new=new, trace=trace))
+    return asyncio.run(_serve(settings, new=new, trace=trace, code=code))
 
 
-async def _serve(settings: Settings, *, new: bool, trace: Path | None) -> int:
-    service = Service(settings, new=new, trace=trace)
+async def _serve(settings: Settings, *, new: bool, trace: Path | None, code: str) -> int:
+    service = Service(settings, new=new, trace=trace, code=code)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop, signal.Signals(number).name)
     loop.add_signal_handler(signal.SIGHUP, service.reload)
     try:
         await service.start()
-        sys.stderr.write(announcement(service))
-        sys.stderr.flush()
+        _announce(service)
         await service.until_stopped()
     finally:
         await service.close()
     return 0
+
+
+def _announce(service: Service) -> None:
+    """What people read on stderr; the line that joins another node, which scripts read too, on stdout."""
+    line, why_not = "", ""
+    if service.seat.is_server:
+        line = f"holdall join {service.seat.join_code()}"
+    else:
+        try:
+            service.seat.join_code()
+        except Refused as refusal:
+            why_not = refusal.text
+    sys.stderr.write(announcement(service, why_not=why_not))
+    sys.stderr.flush()
+    if line:
+        # Whoever does not read it (a closed pipe) does not keep the node from serving.
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
 
 
 def _raise_file_limit() -> None:

@@ -19,7 +19,7 @@ from holdall.node.failpoint import Failpoint
 from holdall.node.recorder import Recorder
 from holdall.node.store import JournalBroken, JournalFull, Store
 from holdall.node.timers import Timers
-from holdall.parties.messages import AGENT, MANAGER, NODE
+from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, NODE
 
 ARRIVALS_PER_TURN_MAX = 1024
 TIMERS_PER_TURN_MAX = 1024
@@ -181,7 +181,9 @@ class Loop:
         clock = ClockRead(wall_ms=wall_ms(), boot_ms=boottime_ms())
         sender = Address(self.host.node, NODE)
         return [
-            Arrival(part, Received(sender, clock)) for part in (AGENT, MANAGER) if part in self.host.parts
+            Arrival(part, Received(sender, clock))
+            for part in (AGENT, CLAIMANT, MANAGER)
+            if part in self.host.parts
         ]
 
     def _commit(self, turn: Turn) -> None:

@@ -4,18 +4,23 @@ All that the bus keeps lies in the folder `bus` of the state folder. A node with
 loads nothing of it.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
-
-import msgspec
 
 from holdall.bus.identity import NodeKey
 from holdall.bus.interface import Bus
+from holdall.model.errors import Refused
 from holdall.node import paths
 from holdall.node.configured import RHO_PPM, BusSettings, Settings
 from holdall.parties.directory_messages import Member
 
 if TYPE_CHECKING:
     from holdall.bus.service import OwnBus
+    from holdall.bus.system import Facts
+
+CODE_VALID_S = 3600
+MayJoin = Callable[[str, str], str]
+"""(name, id) -> why a node can't join under this name; empty when it can."""
 
 
 class Log(Protocol):
@@ -34,32 +39,106 @@ class Log(Protocol):
         ...
 
 
-class Seat(msgspec.Struct, frozen=True):
-    """A node's place in its system."""
+class Seat:
+    """A node's place in its system. By itself: that of a node that stands alone."""
 
     bus: Bus | None = None
     members: tuple[Member, ...] = ()
     """Nodes that the bus knows of; the directory says hello to them."""
-    address: str = ""
+    address = ""
     """Where others reach this node's server; empty without one."""
+    is_server = False
+    """Others can join here."""
+
+    def join_code(self) -> str:
+        """A fresh code for one node. Raises Refused where nobody can join."""
+        raise Refused(
+            "nobody can join here: this node stands alone. "
+            'Set listen = "0.0.0.0:4222" below [bus] in its configuration and start it again.'
+        )
+
+    def shut_out(self, node: str) -> None:
+        """Void the rights of a node that was forgotten, as far as this node can."""
+
+    def shown(self) -> dict[str, object]:
+        """For `/healthz`."""
+        return {}
 
 
-def seat_of(settings: Settings, key: NodeKey, log: Log) -> Seat:
+class GivenSeat(Seat):
+    """On a bus that the caller has made, or on a cluster that somebody else runs."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+
+    def join_code(self) -> str:
+        raise Refused(
+            "nobody joins here by a code: the servers are somebody else's. Give the other node servers and creds below "
+            "[bus]. See: holdall nats-config"
+        )
+
+
+class OwnSeat(Seat):
+    """In a system that runs its own servers."""
+
+    def __init__(self, bus: "OwnBus", own: str) -> None:
+        from holdall.bus.addresses import shown
+
+        self.bus = bus
+        self._own = bus
+        system = bus.system
+        names = {
+            node: member.name
+            for node, member in system.members.known.items()
+            if not system.members.is_revoked(node)
+        }
+        entries = {entry.node: entry for entry in system.membership.servers}
+        self.members = tuple(
+            Member(node=node, name=names.get(node, node)) for node in sorted({*names, *entries} - {own})
+        )
+        self.is_server = system.membership.listen is not None
+        if own in entries:
+            self.address = shown(entries[own].hosts[0], entries[own].port)
+
+    def join_code(self) -> str:
+        return self._own.join_code(CODE_VALID_S)
+
+    def shut_out(self, node: str) -> None:
+        self._own.revoke(node)
+
+    def shown(self) -> dict[str, object]:
+        status = self._own.status()
+        return {
+            "system": status.system,
+            "server": status.connected_to or "",
+            "listen": status.listen or "",
+            "problem": status.server_problem,
+            "server_pid": status.server_pid or 0,
+            "server_starts": status.server_starts,
+        }
+
+
+def facts_of(settings: Settings) -> "Facts":
+    """What all nodes of a system must have alike."""
+    from holdall.bus.system import Facts
+
+    defaults = settings.defaults
+    return Facts(protocol=defaults.protocol, ttl_max_ms=defaults.ttl_max_ms, rho_ppm=RHO_PPM)
+
+
+def seat_of(settings: Settings, key: NodeKey, log: Log, may_join: MayJoin) -> Seat:
     """The seat that settings and state folder say. Nothing is opened yet. Raises BadConfig."""
     bus = settings.bus or BusSettings()
     if not bus.listen and not bus.servers and not (settings.state / paths.BUS_NAME).exists():
         return Seat()
     from holdall.bus.entry import make_bus
     from holdall.bus.service import OwnBus
-    from holdall.bus.system import Facts
 
     made = make_bus(
         settings.state,
         key,
         name=settings.name,
-        facts=Facts(
-            protocol=settings.defaults.protocol, ttl_max_ms=settings.defaults.ttl_max_ms, rho_ppm=RHO_PPM
-        ),
+        facts=facts_of(settings),
         log=log,
         listen=bus.listen,
         advertise=bus.advertise,
@@ -67,22 +146,27 @@ def seat_of(settings: Settings, key: NodeKey, log: Log) -> Seat:
         creds=bus.creds,
         system=bus.system,
         program=bus.server,
+        may_join=may_join,
     )
-    if not isinstance(made, OwnBus):
-        return Seat(made)
-    return Seat(made, _members(made, key.id), _address(made, key.id))
+    if made is None:
+        return Seat()
+    return OwnSeat(made, key.id) if isinstance(made, OwnBus) else GivenSeat(made)
 
 
-def _members(bus: "OwnBus", own: str) -> tuple[Member, ...]:
-    """Who was let in, and who has a server; names are known of the former only."""
-    known = bus.system.members
-    names = {node: one.name for node, one in known.known.items() if not known.is_revoked(node)}
-    ids = {*names, *(entry.node for entry in bus.system.membership.servers)} - {own}
-    return tuple(Member(node=node, name=names.get(node, node)) for node in sorted(ids))
+async def join(settings: Settings, key: NodeKey, code: str) -> None:
+    """Join the system of the code; `seat_of` gives the seat then.
 
+    Raises BadSpec (no whole code), BadConfig (this node can't), Unreachable, Refused (the system says no).
+    """
+    from holdall.bus.join import join_system, suggested_listen
 
-def _address(bus: "OwnBus", own: str) -> str:
-    from holdall.bus.addresses import shown
-
-    entries = (entry for entry in bus.system.membership.servers if entry.node == own)
-    return next((shown(entry.hosts[0], entry.port) for entry in entries), "")
+    bus = settings.bus or BusSettings()
+    await join_system(
+        code,
+        settings.state,
+        key,
+        name=settings.name,
+        facts=facts_of(settings),
+        listen=bus.listen or suggested_listen(code),
+        advertise=bus.advertise,
+    )

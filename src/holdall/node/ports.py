@@ -20,6 +20,7 @@ from holdall.parties.directory_messages import (
     ToNode,
     Warned,
 )
+from holdall.parties.inviting import WantCode
 from holdall.parties.messages import (
     AGENT,
     HOOKS,
@@ -38,8 +39,8 @@ from holdall.parties.messages import (
 Put = Callable[[str, Address, Message], None]
 """Gives a message to a part of the host: part, sender, message."""
 
-Told = Callable[[ToNode], None]
-_TOLD = (MayServe, StartRefused, MustStop, Warned, Shunned, ForgetDone)
+Told = Callable[[ToNode | WantCode], None]
+_TOLD = (MayServe, StartRefused, MustStop, Warned, Shunned, ForgetDone, WantCode)
 _FROM_NODE = (
     frames.Welcome,
     frames.Queued,
@@ -51,6 +52,7 @@ _FROM_NODE = (
     frames.Listing,
     frames.Happened,
     frames.Drained,
+    frames.Invited,
 )
 
 
@@ -58,7 +60,7 @@ class NodePorts:
     """All ports of one node. `put` is set before the first turn."""
 
     def __init__(self, node: str, bus: BusEnd, told: Told, log: HookLog) -> None:
-        """`told` gets what the directory says to the node itself."""
+        """`told` gets what the node's own parts say to it."""
         self.put: Put = _nowhere
         self.bus = bus
         self.processes = Processes()
@@ -105,7 +107,6 @@ class NodePorts:
     async def close(self) -> None:
         """Nothing comes or goes any more."""
         self.put = _nowhere
-        await self.bus.close()
         await self.connections.close()
         self.processes.close()
         await self.hooks.close()

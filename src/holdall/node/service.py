@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
@@ -16,7 +15,7 @@ from holdall.machine.link import LINK
 from holdall.machine.link_orders import AllParts, Shun
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node import boot, paths
-from holdall.node.admission import Admission
+from holdall.node.admission import Admission, name_in_use
 from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.configured import Settings
@@ -26,7 +25,7 @@ from holdall.node.host_lock import HostLocks, Owner
 from holdall.node.identity import identity_of
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
-from holdall.node.membership import Seat, seat_of
+from holdall.node.membership import CODE_VALID_S, GivenSeat, Seat, join, seat_of
 from holdall.node.ports import NodePorts
 from holdall.node.process import this_process
 from holdall.node.recorder import Recorder
@@ -34,13 +33,16 @@ from holdall.node.release import version
 from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
-from holdall.parties.directory_messages import DIRECTORY, Leaving
+from holdall.parties.directory_messages import DIRECTORY, Leaving, ToNode
+from holdall.parties.inviting import CodeGiven, WantCode
 from holdall.parties.messages import AGENT, NODE, Reload
 
 USER_SOCKET_MODE = 0o600
 SYSTEM_SOCKET_MODE = 0o666
 """Everybody on the host may ask the system node; it knows each peer's user from the kernel."""
 CLOCK_RETRY_S = 1.0
+BUS_WITHIN_S = 3.0
+"""A node that knows others waits so long for its bus before it asks them whether it may serve."""
 _STARTING = "starting"
 
 
@@ -59,8 +61,12 @@ class Service:
         trace: Path | None = None,
         log_to: TextIO | None = None,
         bus: Callable[[str], Bus] | None = None,
+        code: str = "",
     ) -> None:
-        """`bus`: gives a node with this id its bus, in place of the one that settings and state folder say."""
+        """`bus`: gives a node with this id its bus, in place of the one that settings and state folder say.
+
+        `code`: join a system with it before the start.
+        """
         self.settings = settings
         self.log = make_log(log_to)
         self.start_kind = ""
@@ -75,6 +81,10 @@ class Service:
         self._stopped = asyncio.Event()
         self._failure = ""
         self._given_bus = bus
+        self._code = code
+        self.seat = Seat()
+        """Known once `start` has found it."""
+        self._bus: BusEnd | None = None
         self._ports: NodePorts | None = None
         self._admission = Admission(self.log, must_stop=self._fail, shun=self._shun)
         self._health = Health(self.health)
@@ -86,7 +96,10 @@ class Service:
         self._listener: socket.socket | None = None
 
     async def start(self) -> None:
-        """Come up as far as serving. Raises BadConfig (nothing was granted, the journal is as it was)."""
+        """Come up as far as serving. Raises BadConfig (nothing was granted, the journal is as it was).
+
+        With a code also what `membership.join` raises.
+        """
         settings = self.settings
         failpoint = _failpoint()
         store = self._store = Store(settings.state, durability=settings.defaults.durability)
@@ -95,10 +108,10 @@ class Service:
         self._listener = self._bind()
         try:
             start = await self._start_record(store, failpoint)
-            ports = self._begin(store, start, self._seat(), failpoint)
+            bus = await self._open_bus(start.record.id)
+            ports = self._begin(store, start, bus, failpoint)
         except (JournalFull, JournalBroken) as error:
             raise BadConfig(f"{error} Nothing was granted.") from None
-        await ports.bus.open()
         await self._admission.wait(self._stopped)
         self._open()
         await ports.connections.listen(self._listener)
@@ -124,6 +137,10 @@ class Service:
         else:
             store.check_turns(earlier, boot_id=self._boot_id)
         key = self.key = identity_of(settings.state, may_make=earlier is None)
+        if self._code:
+            await join(settings, key, self._code)
+            self._new = self._new or earlier is None
+        self.seat = self._find_seat(key)
         start = self._decide(key.id, earlier, others_served=self._take_locks())
         failpoint.visit("boot-before-commit")
         if earlier is None:
@@ -134,18 +151,25 @@ class Service:
         boot.leave_run_mark(settings.name, settings.state, self._boot_id)
         return start
 
-    def _begin(self, store: Store, start: boot.Start, seat: Seat, failpoint: Failpoint) -> NodePorts:
+    async def _open_bus(self, node: str) -> BusEnd:
+        """Before the machines begin: the first words of the directory should find the bus open."""
+        bus = self._bus = BusEnd(node, self.seat.bus, self.log)
+        await bus.open()
+        if self.seat.members:
+            await bus.reached(within_s=BUS_WITHIN_S)
+        return bus
+
+    def _begin(self, store: Store, start: boot.Start, bus: BusEnd, failpoint: Failpoint) -> NodePorts:
         """Bring the machines up from the journal; nobody can speak with them yet."""
         from holdall.node.assembly import build_host
 
         node = start.record.id
-        process = this_process(seat.address or socket.gethostname(), seat.members)
+        process = this_process(self.seat.address or socket.gethostname(), self.seat.members)
         if self._trace is not None:
             self._recorder = Recorder(
                 self._trace, self.settings, node=node, process=process, version=version()
             )
-        bus = BusEnd(node, seat.bus, self.log)
-        ports = self._ports = NodePorts(node, bus, self._admission.told, self.log)
+        ports = self._ports = NodePorts(node, bus, self._told, self.log)
         host = build_host(
             self.settings,
             node=node,
@@ -166,9 +190,24 @@ class Service:
             self._loop.put(LINK, Address(self._loop.host.node, NODE), AllParts())
             self._ports.open()
 
+    def _told(self, message: ToNode | WantCode) -> None:
+        """What the parts say to the node itself."""
+        if not isinstance(message, WantCode):
+            self._admission.told(message)
+            return
+        code, why_not = "", ""
+        try:
+            code = self.seat.join_code()
+        except HoldallError as error:
+            why_not = error.text
+        given = CodeGiven(message.connection, message.n, code, CODE_VALID_S, why_not)
+        if self._loop is not None:
+            self._loop.put(AGENT, Address(self._loop.host.node, NODE), given)
+
     def _shun(self, node: str, name: str) -> None:
         if self._loop is not None:
             self._loop.put(LINK, Address(self._loop.host.node, NODE), Shun(node))
+        self.seat.shut_out(node)
         self.log.warning("forgotten: nothing is taken from this node any more", id=node, name=name)
 
     async def until_stopped(self) -> None:
@@ -218,6 +257,8 @@ class Service:
         self._stopped.set()
         if self._loop is not None:
             self._loop.stop()
+        if self._bus is not None:
+            await self._bus.close()
         if self._ports is not None:
             await self._ports.close()
         await self._health.close()
@@ -241,17 +282,21 @@ class Service:
             "node": self.settings.name,
             "id": "" if self.key is None else self.key.id,
             "state": state,
-            "bus": {"state": "none"} if self._ports is None else self._ports.bus.shown(),
+            "bus": {} if self._bus is None else {**self._bus.shown(), **self.seat.shown()},
             "quarantine_ms": left,
             "version": version(),
         }
 
-    def _seat(self) -> Seat:
-        if self.key is None:
-            raise AssertionError("the key is read first")
+    def _find_seat(self, key: NodeKey) -> Seat:
         if self._given_bus is not None:
-            return Seat(self._given_bus(self.key.id))
-        return seat_of(self.settings, self.key, self.log)
+            return GivenSeat(self._given_bus(key.id))
+        return seat_of(self.settings, key, self.log, self._may_join)
+
+    def _may_join(self, name: str, node: str) -> str:
+        """Why a node can't join under this name; empty when it can."""
+        if self._loop is None:
+            return "this node is still starting."
+        return name_in_use(self._loop.host, name, node)
 
     def _bind(self) -> socket.socket:
         settings = self.settings
@@ -312,55 +357,6 @@ class Service:
         self._state = "failed"
         self.log.error("the node ends", why=text)
         self._stopped.set()
-
-
-class ServiceThread:
-    """A node in a thread of this process, for demonstrations and tests: no signals, everything else real."""
-
-    def __init__(self, config: Path, *, new: bool = False, log_to: TextIO | None = None) -> None:
-        self._settings = read_settings(config)
-        self._new = new
-        self._log_to = log_to
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="holdall-node", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._service: Service | None = None
-
-    def start(self) -> Path:
-        """Start it and return its socket's path. Raises what `Service.start` raises."""
-        self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            raise self._failure
-        return self._settings.socket
-
-    def stop(self) -> None:
-        """Stop it and wait until it has given everything back. Idempotent."""
-        if self._loop is not None and self._service is not None and self._thread.is_alive():
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._service.stop, "stopped by its owner")
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        # Whatever it is, the thread that started the node has to hear of it.
-        except BaseException as error:  # noqa: BLE001
-            self._failure = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._service = Service(self._settings, new=self._new, log_to=self._log_to)
-        try:
-            await self._service.start()
-            self._ready.set()
-            await self._service.until_stopped()
-        finally:
-            await self._service.close()
 
 
 def _failpoint() -> Failpoint:
