@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 from copy import deepcopy
 from typing import Self
 
-from holdall.leases.messages import UnitsBack
+from holdall.leases.messages import Confirmed, LostAt, UnitsBack
 from holdall.machine.contract import (
     Address,
     ClockRead,
@@ -34,6 +34,8 @@ from holdall.parties.explaining import Explaining
 from holdall.parties.finding import Finding
 from holdall.parties.granting import Granting
 from holdall.parties.holding import Holding
+from holdall.parties.life import Losses
+from holdall.parties.inviting import CodeGiven, Inviting
 from holdall.parties.lines import PoolSideView
 from holdall.parties.messages import (
     SESSION,
@@ -59,7 +61,7 @@ from holdall.parties.revoking import Revoking
 from holdall.parties.rows import Rows
 from holdall.parties.sessions import Sessions
 from holdall.parties.state import Session, State
-from holdall.parties.views import AgesView
+from holdall.parties.views import AgesView, LifeView
 from holdall.parties.watching import Watching
 from holdall.protocols.vocabulary import (
     Ended,
@@ -89,8 +91,11 @@ class Agent:
         incarnation: int = 1,
         neighbours: Neighbours | None = None,
         ages: AgesView | None = None,
+        life: LifeView | None = None,
     ) -> None:
-        self._build(State(settings, PoolSideView(side), neighbours, ages))
+        state = State(settings, PoolSideView(side), neighbours, ages)
+        state.life = life
+        self._build(state)
         self.state.incarnation = incarnation
 
     def _build(self, state: State) -> None:
@@ -124,7 +129,9 @@ class Agent:
         self._revoking = revoking
         self._care = Care(state, self._answers)
         self._dismissing = Dismissing(state)
+        self._inviting = Inviting(state)
         self._returning = Returning(state, parking)
+        self._losses = Losses(state)
 
     # ------------------------------------------------------------ the contract of machines
 
@@ -168,15 +175,22 @@ class Agent:
         """An independent twin, which reads the same pool side until `see` tells it another."""
         twin = object.__new__(type(self))
         # The views are shared until `see`: what they read is other machines.
-        shared = (self.state.pools, self.state.neighbours, self.state.ages)
+        shared = (self.state.pools, self.state.neighbours, self.state.ages, self.state.life)
         twin._build(deepcopy(self.state, {id(view): view for view in shared}))
         return twin
 
-    def see(self, side: PoolSide, neighbours: Neighbours | None = None, ages: AgesView | None = None) -> None:
+    def see(
+        self,
+        side: PoolSide,
+        neighbours: Neighbours | None = None,
+        ages: AgesView | None = None,
+        life: LifeView | None = None,
+    ) -> None:
         """Read this pool side (and these neighbours, this claimant) from now on, after all were copied."""
         self.state.pools = PoolSideView(side)
         self.state.neighbours = neighbours or self.state.neighbours
         self.state.ages = ages or self.state.ages
+        self.state.life = life or self.state.life
 
     # ------------------------------------------------------------ who speaks
 
@@ -234,6 +248,8 @@ class Agent:
                 self._care.clear(session, frame, asked)
             case frames.Forget() as frame:
                 self._dismissing.forget(session, frame, asked)
+            case frames.Invite() as frame:
+                self._inviting.invite(session, frame, asked)
 
     def _exchange(self, session: Session, frame: frames.Exchange, asked: Asked) -> None:
         if not frame.add:
@@ -255,6 +271,11 @@ class Agent:
                 self._claims.not_now(message)
             case Retrying():
                 self._claims.retrying(message)
+            case LostAt():
+                self._losses.lost_at(message)
+            case Confirmed():
+                for connection, n in self._losses.confirmed(message):
+                    self._holding.tell_confirmed(message.claim, connection, n)
             case Gone():
                 self._claims.gone(message)
             case Ended():
@@ -272,6 +293,8 @@ class Agent:
                 self._replanning.neighbours(message)
             case ForgetDone():
                 self._dismissing.done(message)
+            case CodeGiven():
+                self._inviting.given(message)
             case UnitTrouble():
                 self._care.trouble(message)
             case ProcessGone(name):
@@ -313,8 +336,6 @@ class Agent:
                 self._claims.wait_over(rest)
             case "queued":
                 self._claims.look(rest)
-            case "widen":
-                self._claims.widen(rest)
             case "prepared":
                 self._claims.ask_prepared(rest)
             case "replan":

@@ -189,10 +189,9 @@ class Claims:
         if not record.now:
             if record.wait_ms is not None:
                 self._state.set_timer(f"wait/{record.printed}", record.wait_ms)
-            # Answered in the next turn, and only if it is not granted in this one.
-            self._state.set_timer(f"queued/{record.printed}", 0)
-            if record.narrow and any(share.node != self._state.own for way in placed.ways for share in way):
-                self._state.set_timer(f"widen/{record.printed}", WIDEN_MS)
+            # Answered in the next turn, and only if it is not granted in this one; by other nodes it can't be so soon.
+            here = all(share.node == self._state.own for way in placed.ways for share in way)
+            self._state.set_timer(f"queued/{record.printed}", 0 if here else WIDEN_MS)
 
     def _bytes_when_granted(self, record: ClaimRecord, placed: Placement) -> int:
         """At most so long will record and answer be: what is longer fits into no frame."""
@@ -305,24 +304,16 @@ class Claims:
         claim = self._state.by_printed.get(printed)
         if claim is None or claim.record.phase not in {"waiting", "parked"}:
             return
-        if not claim.checked_ms and all(
-            share.node == self._state.own for way in claim.record.shares for share in way
-        ):
-            self._replanning.waits_long(claim)
-        else:
+        if claim.checked_ms:
             self._replanning.look_again(claim)
+        else:
+            self._replanning.waits_long(claim)
         if not self._answers.explain(claim):
             why = self._explaining.why(claim)
             if claim.shown is None or claim.shown != why:
                 self._tell_queued(claim)
         claim.checked_ms = min(max(2 * claim.checked_ms, FIRST_LOOK_MS), LAST_LOOK_MS)
         self._state.set_timer(f"queued/{printed}", claim.checked_ms)
-
-    def widen(self, printed: str) -> None:
-        """It has not got its units at the place that seemed free."""
-        claim = self._state.by_printed.get(printed)
-        if claim is not None:
-            self._replanning.waits_long(claim)
 
     def _tell_queued(self, claim: Claim) -> None:
         record = claim.record

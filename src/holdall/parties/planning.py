@@ -147,7 +147,7 @@ def _place(
     places: list[_Place] = []
     failed: Unplaceable | None = None
     for node in nodes[: NODES_LOOKED_AT if len(nodes) > 1 else 1]:
-        found = _on_one(needs, by_node[node], own)
+        found = _on_one(needs, by_node[node], own, [facts for facts in pools if facts.node != node])
         if isinstance(found, _Place):
             places.append(found)
         elif len(nodes) == 1:
@@ -162,13 +162,22 @@ def _place(
     return _chosen(places, own, wide=wide, turns=turns, more=len(nodes) > NODES_LOOKED_AT)
 
 
-def _on_one(needs: Sequence[Need], pools: Sequence[PoolFacts], own: str) -> _Place | Unplaceable:
-    """Up to four ways on the one node that these pools are of."""
+def _on_one(
+    needs: Sequence[Need], pools: Sequence[PoolFacts], own: str, others: Sequence[PoolFacts]
+) -> _Place | Unplaceable | None:
+    """Up to four ways on the one node that these pools are of; None: `all` means those of `others`, too."""
     free = {facts.spot: facts.free for facts in pools}
     ways: dict[Vector, tuple[int, Way]] = {}
     failed: Unplaceable | None = None
     more = False
     for number, combination in enumerate(combinations(needs)):
+        if any(
+            facts.total
+            for selector in combination
+            if selector.count == ALL_COUNT
+            for facts in matching(selector, others)
+        ):
+            continue
         found = serve(combination, pools, own, {})
         if isinstance(found, Unplaceable):
             failed = failed or found
@@ -176,7 +185,7 @@ def _on_one(needs: Sequence[Need], pools: Sequence[PoolFacts], own: str) -> _Pla
         for way in found.ways:
             ways.setdefault(vectors_of(way)[0][1], (number, way))
         more = more or found.more
-    if not ways and failed is not None:
+    if not ways:
         return failed
     ready = [number for number, way in ways.values() if is_free(way, free)]
     chosen = _preferred(list(ways.values()), free)
