@@ -13,7 +13,7 @@ from holdall.parties.explaining import Explaining
 from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
-from holdall.parties.parking import Parking, names_of
+from holdall.parties.parking import Parking
 from holdall.parties.planning import UNITS_MAX, Placement, place, readable
 from holdall.parties.records import ClaimRecord
 from holdall.parties.refusals import Refusal, Refusals
@@ -256,14 +256,8 @@ class Claims:
         claim = self._state.claims.get(message.claim)
         if claim is None or claim.record.phase != "waiting":
             return
-        if claim.record.narrow and not claim.widened:
-            # Not free where it seemed free: try the other places, all at once.
-            claim.widened = True
-            facts = self._state.system.facts(names_of(claim.record))
-            placed = self._replanning.plan(claim.record, facts, wide=True)
-            if isinstance(placed, Placement) and set(placed.ways) != set(claim.record.shares):
-                self._replanning.come_again(claim, None, placed)
-                return
+        if self._replanning.tries_elsewhere(claim):
+            return
         # Of places on other nodes the client was told last what they have said.
         why = claim.shown if claim.shown is not None and claim.shown.lines else self._explaining.why(claim)
         text = not_granted(why, waited_ms=None, utc_offset_s=self._state.settings.utc_offset_s)

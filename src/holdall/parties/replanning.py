@@ -13,7 +13,7 @@ from holdall.parties.planning import Placement, place, placements
 from holdall.parties.records import ClaimRecord, Way
 from holdall.parties.spreading import Spot
 from holdall.parties.state import REPLAN_TIMER, Claim, State
-from holdall.parties.ways import PoolFacts, Unplaceable, is_free
+from holdall.parties.ways import PoolFacts, Unplaceable, is_free, vectors_of
 from holdall.protocols.vocabulary import ALL, ClaimId, Release, Stamp
 
 REPLANS_A_TURN = 64
@@ -62,6 +62,21 @@ class Replanning:
         if claim.record.phase == "waiting" and claim.record.narrow and not claim.widened:
             claim.widened = claim.to_widen = True
             self._look_at([claim.record.claim])
+
+    def tries_elsewhere(self, claim: Claim) -> bool:
+        """A claim without waiting has not found free what seemed free: its other places are tried once, all together."""
+        record = claim.record
+        if not record.narrow or claim.widened:
+            return False
+        claim.widened = True
+        placed = self.plan(record, self._state.system.facts(names_of(record)), wide=True)
+        if isinstance(placed, Unplaceable):
+            return False
+        tried = placements_of(record.shares)
+        ways = tuple(way for way in placed.ways if tuple(node for node, _ in vectors_of(way)) not in tried)
+        if ways:
+            self.come_again(claim, None, Placement(ways, narrow=placed.narrow))
+        return bool(ways)
 
     def look_again(self, claim: Claim) -> None:
         """From time to time, whatever has been told: what is known of other nodes may have come in no message."""
@@ -146,8 +161,9 @@ class Replanning:
         widens = claim.to_widen and not placements_of(record.shares) >= placements_of(placed.ways)
         claim.to_widen = False
         gains = placed.ready is not None and not any(is_free(way, free) for way in standing)
-        differs = _wants_whole(record) and {*_nodes(placed.ways)} != {*_nodes(record.shares)}
-        if (widens or gains or differs) and self._may_move(claim, at_once=widens):
+        differs = _wants_whole(record) and _nodes(placed.ways) != _nodes(record.shares)
+        gone = any((share.node, share.pool) not in reachable for way in record.shares for share in way)
+        if (widens or gains or differs or gone) and self._may_move(claim, at_once=widens):
             self.come_again(claim, self.age_of(claim), placed)
 
     def _leave(self, claim: Claim, placed: Placement | Unplaceable, reachable: Mapping[Spot, int]) -> None:
