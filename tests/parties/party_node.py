@@ -251,7 +251,13 @@ class Client:
         self.secret = ""
         self._last_number = 0
         node.turn([self._arrival(SessionOpened(uid, self.user, pid=4000, started=77))])
-        hello = frames.Hello(v=1, agent=agent or f"{name}@{node.settings.name or node.id}", pid=4000, session=session, secret=secret)
+        hello = frames.Hello(
+            v=1,
+            agent=agent or f"{name}@{node.settings.name or node.id}",
+            pid=4000,
+            session=session,
+            secret=secret,
+        )
         answer, *self.told_again = self.say(hello)
         assert isinstance(answer, frames.Welcome), answer
         self.welcome = answer

@@ -12,6 +12,8 @@ from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
 from holdall.model.errors import NotGranted
 
+UNCONFIRMED_PAUSE_MS = 250
+"""Before the next Beat, while other nodes of a lease have yet to confirm it to the node that came up again."""
 _ENDED_THERE = "the node has ended it; it was not renewed in time or was taken away."
 
 
@@ -177,10 +179,13 @@ class Answers:
         if sent is None:
             return
         alive = dict(beat.valid_for_ms)
+        if any(valid_for_ms < 0 for valid_for_ms in alive.values()):
+            self._session.beat_not_before_ms = boottime_ms() + UNCONFIRMED_PAUSE_MS
         for lease, tenure in list(self._session.tenures.items()):
             if lease in alive:
                 tenure.renew(sent, alive[lease])
-                self._session.recorder.renewed(tenure)
+                if alive[lease] >= 0:
+                    self._session.recorder.renewed(tenure)
             elif tenure.sent_ms <= sent and tenure.born_ms < sent and not tenure.released:
                 tenure.revoked = False
                 self._lost_there(tenure, _ENDED_THERE)

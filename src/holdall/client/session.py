@@ -47,6 +47,8 @@ class Session:
         self.beats: dict[int, int] = {}
         """Number -> when it was sent, of renewals that have no answer yet."""
         self.beat_sent_ms = 0
+        self.beat_not_before_ms = 0
+        """The node has asked for a little time: it waits for the word of other nodes."""
         self.away_since_ms: int | None = None
         self.stopped = False
         self.welcome: frames.Welcome
@@ -153,7 +155,8 @@ class Session:
         if not due:
             return None
         # A beat whose answer is missing is not repeated at once: its third has to pass again.
-        return max(min(due), self.beat_sent_ms + shortest // RENEW_SHARE if self.beats else 0)
+        again = self.beat_sent_ms + shortest // RENEW_SHARE if self.beats else 0
+        return max(min(due), again, self.beat_not_before_ms)
 
     def wake_ms(self) -> int | None:
         """The next moment at which something is due; None: only when something happens."""

@@ -275,6 +275,10 @@ class Tether:
         valid_for = dict(beat.valid_for_ms).get(self.lease)
         if valid_for is None:
             return [Over("lost", "the node does not know it as this session's any more")]
+        if valid_for < 0:
+            # The node has come up again and waits for the word of other nodes: what was confirmed before counts.
+            self._ask_at_ms = boottime_ms() + RETRY_FIRST_MS
+            return []
         return [Confirmed(sent, sent + valid_for, self._hard_end_ms)]
 
     def _denied(self, denied: frames.Denied) -> list[Happening]:

@@ -10,7 +10,7 @@ from typing import Self, cast, get_args
 from holdall.leases.holder import DEADLINE_TIMER
 from holdall.leases.listing import AliveOk, Compared
 from holdall.leases.messages import Confirmed, LostAt
-from holdall.leases.renewal import RENEW_TIMER, Loss, Renewals
+from holdall.leases.renewal import RENEW_TIMER, Loss, Quiet, Renewals
 from holdall.machine.contract import (
     BOOT_KEY,
     Address,
@@ -90,6 +90,33 @@ class ClaimantSide:
             if isinstance(phase, Inside) and not self.renewals.may_go_on(claim):
                 self._to_confirm.add(claim)
         return out
+
+    # ------------------------------------------------------------ what an agent reads (`views.LifeView`)
+
+    def left_ms(self, claims: Iterable[ClaimId]) -> int | None:
+        """The least of the placements that are granted; None when all are of this node alone."""
+        lefts = [self.renewals.left_ms(part) for part in self._parts(claims)]
+        return min((left for left in lefts if left is not None), default=None)
+
+    def may_go_on(self, claims: Iterable[ClaimId]) -> bool:
+        """Whether all nodes of all parts have confirmed them."""
+        return all(self.renewals.may_go_on(part) for part in self._parts(claims))
+
+    def quiet(self, claims: Iterable[ClaimId]) -> tuple[Quiet, ...]:
+        """Each node once, by id."""
+        parts = [phase.claim for claim in claims for phase in self.claimant.family(claim)]
+        found = {one.node: one for part in parts for one in self.renewals.quiet(part)}
+        return tuple(found[node] for node in sorted(found))
+
+    def _parts(self, claims: Iterable[ClaimId]) -> list[ClaimId]:
+        return [
+            phase.claim
+            for claim in claims
+            for phase in self.claimant.family(claim)
+            if isinstance(phase, Inside)
+        ]
+
+    # ------------------------------------------------------------ for the explorer
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""

@@ -8,6 +8,7 @@ from holdall.model.frames import LeaseView
 from holdall.model.names import short_id
 from holdall.model.spec import show_need
 from holdall.model.why import Blocker, NeedWhy, Why
+from holdall.parties.life import UNCONFIRMED, confirmed_ms, silent_nodes
 from holdall.parties.parking import spots_of
 from holdall.parties.records import ClaimRecord, Way
 from holdall.parties.spreading import Spot
@@ -196,6 +197,9 @@ class Explaining:
             notes.append("its units are being prepared (on_grant)")
         if parked:
             notes.append("your limit at this node keeps it back")
+        silent = silent_nodes(self._state, record)
+        if silent:
+            notes.append(f"no answer from {', '.join(silent)}")
         if not self._state.pools.granting:
             notes.append(self.quarantine_text())
         elif claim.retry_text and not in_line:
@@ -254,7 +258,11 @@ class Explaining:
         )
 
     def valid_for_ms(self, claim: Claim) -> int:
-        """How long the holder may go on from before it sent the request that is being answered."""
+        """How long the holder may go on from before it sent the request that is being answered; `UNCONFIRMED`."""
+        return confirmed_ms(self._state, claim.record, self._session_valid_ms(claim))
+
+    def _session_valid_ms(self, claim: Claim) -> int:
+        """The same as far as this node alone is concerned."""
         record = claim.record
         if record.detached and record.phase == "granted":
             left = self.for_left_ms(claim)
@@ -270,7 +278,7 @@ class Explaining:
         """How long somebody under another's lease may go on: it is the holder who renews it."""
         session = self._state.sessions.get(claim.record.session)
         valid = self.valid_for_ms(claim)
-        if session is None:
+        if session is None or valid == UNCONFIRMED:
             return valid
         return max(0, valid - self._state.elapsed_ms(session.heard_wall_ms, session.heard_boot_ms))
 

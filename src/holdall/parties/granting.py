@@ -9,6 +9,7 @@ from holdall.model.durations import show_duration
 from holdall.model.names import short_id
 from holdall.parties.ends import Ends
 from holdall.parties.explaining import Explaining
+from holdall.parties.life import Losses
 from holdall.parties.planning import place_number
 from holdall.parties.records import ClaimRecord, Share, Way
 from holdall.parties.spreading import Spot
@@ -108,9 +109,9 @@ class Granting:
             self._ends.lost_or_denied(claim, text)
             self._ends.gone(claim, "expired", "its end (for) was reached")
         else:
-            text = f"lease {short_id(record.printed)} lost: its pools have ended it ({reason}). {fences}"
-            self._ends.lost_or_denied(claim, text)
-            self._ends.gone(claim, "lost", reason)
+            text = Losses(self._state).text(claim, reason)
+            self._ends.lost_or_denied(claim, f"{text} {fences}".rstrip())
+            self._ends.gone(claim, "lost", text.partition(": ")[2].rstrip("."))
 
 
 def chosen_way(record: ClaimRecord, grants: Sequence[UnitGrant]) -> Way:

@@ -15,6 +15,7 @@ from holdall.parties.revoking import Revoking
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import clock_text
 from holdall.protocols.vocabulary import (
+    ClaimId,
     Ended,
     Extend,
     Extended,
@@ -112,7 +113,21 @@ class Holding:
             )
             self._state.join(claim)
             self._state.arm_silence(session, claim.record.ttl_ms)
-        self._state.tell(session.connection, self._granting.answer(claim, frame.n))
+        if self._state.life is not None and not self._state.life.may_go_on(claim.record.parties()):
+            # This node has come up again: what other nodes still have of the lease is not known yet.
+            waiting = self._state.unconfirmed.setdefault(claim.record.printed, [])
+            waiting.append((session.connection, frame.n))
+            return
+        self._tell_attached(claim, session.connection, frame.n)
+
+    def tell_confirmed(self, party: ClaimId, connection: str, n: int) -> None:
+        """The answer to an Attach that has waited for the other nodes of the lease."""
+        claim = self._state.find(party)
+        if claim is not None and claim.record.phase in HELD:
+            self._tell_attached(claim, connection, n)
+
+    def _tell_attached(self, claim: Claim, connection: str, n: int) -> None:
+        self._state.tell(connection, self._granting.answer(claim, n))
         if claim.record.phase == "draining":
             self._revoking.tell_revoked(claim)
 

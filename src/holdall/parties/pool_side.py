@@ -28,9 +28,10 @@ from holdall.machine.contract import (
 from holdall.parties.saying import check_to_manager
 from holdall.protocols.chain.claims import counted
 from holdall.protocols.chain.manager import Manager
-from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, ShrinkRow, ToManager
+from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, Promote, ShrinkRow, ToManager
 from holdall.protocols.chain.rows import Limit, Row, claim_named
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, PROMOTE_TIMER, ROW_KEY, Settings
+from holdall.protocols.vocabulary import ClaimId
 
 _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 
@@ -78,6 +79,8 @@ class PoolSide:
         self.book.guard = self.manager
         self.peers = Peers()
         """Rows here of claims of other nodes."""
+        self.stands: Callable[[ClaimId, int], bool] | None = None
+        """Whether this attempt of a claim of this node goes on, where its claimant is on the same host."""
         self.turns = 0
         """Grows with each event: tells a reader of this side whether what it has read still holds."""
         self._back: set[str] = set()
@@ -148,6 +151,7 @@ class PoolSide:
         twin.book.guard = twin.manager
         twin.peers = self.peers.copy()
         twin._back = self._back.copy()
+        twin.stands = self.stands
         return twin
 
     def _own(self, sender: Address, message: Message, out: list[Effect]) -> None:
@@ -167,6 +171,11 @@ class PoolSide:
         check_to_manager(self.node, sender, message, row, clock=manager.clock, ttl_max_ms=self._ttl_max_ms)
         if sender.node != self.node:
             self.book.heard(sender.node, out)
+        if isinstance(message, Promote) and message.claim.node == self.node and self.stands is not None:
+            # No renewal compares a node with itself, so a row of a claim that is over would stay for ever; and a
+            # node that was paused or cut off may promote one longer after its end than any tombstone is kept.
+            if not self.stands(message.claim, message.attempt):
+                return
         manager.receive(sender, message, out)
 
     def _compare_lists(self, sender: Address, standing: Standing, out: list[Effect]) -> None:

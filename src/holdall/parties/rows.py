@@ -6,8 +6,9 @@ from typing import TypeVar
 import msgspec
 
 from holdall.model import frames
-from holdall.model.names import matches_id, pool_name
+from holdall.model.names import matches_id, pool_name, printed_id
 from holdall.parties.explaining import BLOCKERS_MAX, Explaining
+from holdall.parties.life import silent_nodes
 from holdall.parties.questions import (
     HeldOf,
     LeaseOf,
@@ -130,13 +131,8 @@ class Rows:
     def lease(self, claim: Claim) -> frames.LeaseView:
         """With the nodes of its units that are silent."""
         view = self._explaining.lease_view(claim)
-        others = {grant.node for grant in claim.record.grants} - {self._state.settings.node}
-        silent = {
-            self._state.name_of(node)
-            for node in others
-            if (known := self._state.neighbours.node(node)) is None or known.state in {"silent", "stopped"}
-        }
-        return msgspec.structs.replace(view, node=self._state.name, silent=tuple(sorted(silent)))
+        silent = silent_nodes(self._state, claim.record)
+        return msgspec.structs.replace(view, node=self._state.name, silent=silent)
 
     def held_by_others(self) -> list[HeldOf]:
         """Units of this node that claims of other nodes have."""
@@ -173,13 +169,12 @@ class Rows:
 
     def wait(self, claim: Claim) -> WaitOf:
         """A waiting claim, with its places elsewhere still to be asked for."""
-        line = self._state.pools.line(claim.record.claim, 0)
         why = msgspec.structs.replace(self._explaining.why(claim), node=self._state.name)
         return WaitOf(
             claim=claim.record.claim,
             why=why,
             placements=self.placements(claim.record),
-            stamp=None if line is None else line.stamp,
+            stamp=self._state.pools.age_of(claim.record.claim),
         )
 
     def placements(self, record: ClaimRecord) -> tuple[Places, ...]:
@@ -297,7 +292,7 @@ class Rows:
         found: list[Row] = []
         for claim in [by_key] if by_key is not None else state.typed(typed)[:FOUND_MAX]:
             view = self.lease(claim)
-            found += [LeaseOf(view), *self._history(view.lease)]
+            found += [LeaseOf(view, by_key is not None), *self._history(view.lease)]
             if claim.record.phase in UNGRANTED_PHASES:
                 wait = self.wait(claim)
                 found += [wait, *(self.lines(wait.claim) if wait.placements else ())]
@@ -305,7 +300,18 @@ class Rows:
             return found
         ended = state.ended.get(key_hash)
         printed = ended[0] if ended is not None else typed
-        return [*self._history(printed), *self._units(typed)]
+        return [*self._history(printed), *self._units(typed), *self._of_others(typed)]
+
+    def _of_others(self, typed: str) -> list[Row]:
+        """What this node knows of a claim of another node, which may be silent. Its id is what most claims are called by."""
+        waiting = [
+            line
+            for claim in self._state.pools.waiting_of_others()
+            if matches_id(printed_id(str(claim)), typed)
+            for line in self.lines(claim)
+        ]
+        held = [one for one in self.held_by_others() if matches_id(printed_id(str(one.claim)), typed)]
+        return [*waiting[:FOUND_MAX], *held[:FOUND_MAX]]
 
     def _history(self, printed: str) -> list[Row]:
         rows = [row for row in self._state.log if row.lease and matches_id(row.lease, printed)]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from holdall.leases.messages import AGENT, CLAIMANT, MANAGER
+from holdall.leases.messages import AGENT, CLAIMANT, MANAGER, LostAt
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
-from holdall.model.frames import FromNode, Happened, LogRow, Need
-from holdall.model.names import matches_id, pool_name
+from holdall.model.errors import LeaseLost
+from holdall.model.frames import Denied, FromNode, Happened, LogRow, Need
+from holdall.model.names import matches_id, pool_name, short_id
 from holdall.model.why import Why
 from holdall.parties.inquiries import Inquiries
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
@@ -26,7 +27,7 @@ from holdall.parties.records import (
 )
 from holdall.parties.spreading import Spot
 from holdall.parties.system_pools import SystemPools
-from holdall.parties.views import AgesView, PoolView
+from holdall.parties.views import AgesView, LifeView, PoolView
 from holdall.parties.ways import vectors_of
 from holdall.protocols.chain.claims import family_of
 from holdall.protocols.hooks import Effects
@@ -138,6 +139,12 @@ class State:
         self.pools = pools
         self.neighbours = neighbours or NoNeighbours(settings.node, settings.name or settings.node)
         self.ages = ages
+        self.life: LifeView | None = None
+        """What the renewals to other nodes say of leases; None: all of them are of this node alone."""
+        self.lost_at: dict[ClaimId, LostAt] = {}
+        """Where a lease was lost, from the word of that to the end that follows in the same turn."""
+        self.unconfirmed: dict[str, list[tuple[str, int]]] = {}
+        """Printed id -> (connection, request) of whoever attached a lease that other nodes have yet to confirm."""
         self.system = SystemPools(self)
         self.out: Effects = []
         self.wall_ms = 0
@@ -394,6 +401,9 @@ class State:
     def remove(self, claim: Claim, what: str) -> None:
         """The claim is over: out of all indexes, its record forgotten, its key remembered for a while."""
         record = claim.record
+        self.lost_at.pop(record.claim, None)
+        for connection, n in self.unconfirmed.pop(record.printed, ()):
+            self.tell(connection, Denied(n, LeaseLost.code, f"lease {short_id(record.printed)} is over: {what}."))
         for party in record.ids():
             self.claims.pop(party, None)
         self.by_printed.pop(record.printed, None)

@@ -7,6 +7,7 @@ import msgspec
 
 from holdall.leases.messages import PoolSpec
 from holdall.leases.records import LeaseRecord
+from holdall.leases.renewal import Quiet
 from holdall.model.frames import UnitRow
 from holdall.parties.ways import PoolFacts
 from holdall.protocols.vocabulary import ClaimId, Stamp, Vector
@@ -75,6 +76,22 @@ class AgesView(Protocol):
         ...
 
 
+class LifeView(Protocol):
+    """What an agent reads of its node's claimant's side about a lease, named by its claims (`ClaimRecord.parties`)."""
+
+    def left_ms(self, claims: Iterable[ClaimId]) -> int | None:
+        """How long its other nodes have confirmed it, from now; None: it has units of this node only."""
+        ...
+
+    def may_go_on(self, claims: Iterable[ClaimId]) -> bool:
+        """False after a restart of this node until all others have confirmed it."""
+        ...
+
+    def quiet(self, claims: Iterable[ClaimId]) -> tuple[Quiet, ...]:
+        """Nodes where it has units, or waits, that don't answer renewals, by id."""
+        ...
+
+
 class PoolView(Protocol):
     """The pool's side of this node."""
 
@@ -123,6 +140,10 @@ class PoolView(Protocol):
 
     def rows_of(self, claim: ClaimId, obstacles_max: int) -> Sequence[RowView]:
         """The places of a claim (as its agent calls it) here, one for each of its placements."""
+        ...
+
+    def age_of(self, claim: ClaimId) -> Stamp | None:
+        """The age of a claim that waits here; None: it doesn't."""
         ...
 
     def if_it_came(self, pools: Iterable[str]) -> tuple[int, int]:

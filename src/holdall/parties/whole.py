@@ -71,6 +71,7 @@ def whole_node(node: WholeNode) -> Host:
         ),
         rho_ppm=settings.rho_ppm,
         fence_block=node.fence_block,
+        ttl_max_ms=settings.ttl_max_ms,
     )
     claimant = Claimant(
         settings.node,
@@ -79,6 +80,7 @@ def whole_node(node: WholeNode) -> Host:
         repeat_ms=node.repeat_ms,
         repeat_most_ms=node.repeat_most_ms,
     )
+    side.stands = lambda claim, attempt: claimant.current(claim, attempt) is not None
     claims = ClaimantSide(
         claimant, rho_ppm=settings.rho_ppm, margin_ms=settings.margin_ms, incarnation=node.incarnation
     )
@@ -88,7 +90,7 @@ def whole_node(node: WholeNode) -> Host:
         directory = Directory(node.directory, side, incarnation=node.incarnation)
         parts[DIRECTORY] = directory
         neighbours = DirectoryView(directory)
-    parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant)
+    parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant, life=claims)
     first = frozenset({DIRECTORY}) if node.gated else None
     link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance, first=first)
     return Host(settings.node, parts, link)
