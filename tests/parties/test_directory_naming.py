@@ -2,6 +2,7 @@ import re
 
 import msgspec
 import pytest
+from parties.directory_net import Net, Pools, Site, agree, system
 
 from holdall.machine.contract import (
     Address,
@@ -35,7 +36,6 @@ from holdall.parties.directory_messages import (
 )
 from holdall.parties.directory_view import DirectoryView
 from holdall.parties.messages import NODE
-from parties.directory_net import Net, Pools, Site, agree, system
 
 PEER = Address("lab-2", DIRECTORY)
 SETTINGS = DirectorySettings(
@@ -177,8 +177,10 @@ def test_c14_a_second_node_of_one_name_is_refused_with_the_address_of_the_first(
     net.run(5000)
     assert second.told(MayServe) == []
     assert texts(second, StartRefused) == [
-        f'node name "n00" is in use by {first.settings.address} (key n00…). '
-        "Choose [node].name, or run: holdall forget n00"
+        (
+            f'node name "n00" is in use by {first.settings.address} (key n00…). '
+            "Choose [node].name, or run: holdall forget n00"
+        )
     ]
     assert all(site.view.node("zz-other") is None for site in net.sites[:3])
     assert agree(net.sites[:3])

@@ -71,6 +71,7 @@ class Gossip:
     def summary(self, peer: str, message: Summary) -> None:
         """Answer with what the peer lacks, and ask for what is lacking here."""
         state = self._state
+        self.begin_if_due()
         self._rebut(message.rows)
         behind: list[Row] = []
         newer: list[Row] = []
@@ -96,6 +97,7 @@ class Gossip:
 
     def difference(self, peer: str, message: Difference) -> None:
         """The peer is ahead in some beats, and wants more of some nodes."""
+        self.begin_if_due()
         self._rebut(message.newer)
         for row in message.newer:
             self._take_beat(row)
