@@ -14,10 +14,13 @@ app = typer.Typer(
 
 @app.command(
     epilog="Examples: holdall lab explore --world list · holdall lab explore --world x2 --faults crash=1,loss=1 · "
-    "holdall lab explore --pool gpu@n1=2 --claim gpu@n1:1 --claim gpu@n1:2 --faults cancel=1"
+    "holdall lab explore --pool gpu@n1=2 --claim gpu@n1:1 --claim gpu@n1:2 --faults cancel=1 · "
+    "holdall lab explore --protocol link --world talk --faults restart=1,loss=1"
 )
 def explore(
-    protocol: Annotated[str, typer.Option(help="chain.")] = "chain",
+    protocol: Annotated[
+        str, typer.Option(help="chain, or link: what two hosts say to each other.")
+    ] = "chain",
     world: Annotated[str | None, typer.Option(help="A named world, a TOML file, or `list`.")] = None,
     pool: Annotated[
         list[str] | None, typer.Option("--pool", metavar="POOL@NODE=UNITS", help="A pool of an own world.")

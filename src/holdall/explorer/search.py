@@ -5,14 +5,39 @@ state without a further fault, and no claim may stay at a node: a backward searc
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
-from holdall.explorer.moves import Move, Space, State
+from holdall.explorer.moves import Move, State, Step
 
 PROGRESS_EVERY = 5000
 NO_PARENT = 0
+
+
+class Space(Protocol):
+    """A closed world as the search sees it."""
+
+    def first(self) -> State:
+        """Everybody started, nothing done."""
+        ...
+
+    def steps(self, state: State) -> Iterator[Step]:
+        """All moves, in a fixed order."""
+        ...
+
+    def wrong(self, state: State) -> str:
+        """A property that is violated here, as `name: text`; empty when all hold."""
+        ...
+
+    def served(self, state: State) -> bool:
+        """Everybody has what they came for."""
+        ...
+
+    def done(self, state: State) -> bool:
+        """Everybody is served and nothing is left over."""
+        ...
 
 
 class Violation(msgspec.Struct, frozen=True):

@@ -6,16 +6,33 @@ come up again, what it has saved.
 """
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from holdall.explorer.mail import Mail
 from holdall.machine.contract import Boot, ProtocolViolation, Record, SetTimer
 from holdall.machine.host import Arrival, Host, Turn
-from holdall.world.system import System
+from holdall.world.clients import Notice
+from holdall.world.system import TimerKind
 
 AGENT = "agent"
+
+
+class Hosts(Protocol):
+    """What a table must know of a system's hosts; `world.system.System` says what each is for."""
+
+    def build(self, host: str) -> Host: ...
+
+    def facts(self, host: Host) -> Hashable: ...
+
+    def wrong_here(self, host: Host, facts: Hashable) -> str: ...
+
+    def idle(self, facts: Hashable) -> bool: ...
+
+    def metered(self, before: Hashable, after: Hashable) -> tuple[Notice, ...]: ...
+
+    def timer_kind(self, host: str, timer: str) -> TimerKind: ...
 
 
 class Outcome(NamedTuple):
@@ -64,7 +81,7 @@ class HostTable:
     def __init__(
         self,
         name: str,
-        system: System,
+        system: Hosts,
         mail: Mail,
         notices: Notices,
         *,

@@ -4,19 +4,52 @@ Messages that are lost or repeated show by what arrives; a crash is a `crash` an
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from holdall.explorer.moves import BOOT_KIND, Move, Space
+from holdall.explorer.mail import Mail
+from holdall.explorer.moves import BOOT_KIND, Move
 from holdall.explorer.search import Violation
-from holdall.machine.codec import Codec
+from holdall.explorer.table import Events
+from holdall.machine.codec import CODEC, Codec
 from holdall.machine.contract import Boot, ProtocolViolation, Record
 from holdall.machine.host import Arrival, Host, Turn
+from holdall.machine.link_frames import LinkFrame, LinkOpen
 from holdall.machine.trace import Header, Step, write_header, write_step
 from holdall.world.plan import BadWorld, ClaimPlan, GiveBack, Place, World
 
 DRIVER = "explorer"
+
+
+class Hosts(Protocol):
+    """The machines of a world."""
+
+    def build(self, host: str) -> Host: ...
+
+    def boot(self, kind: str, epoch: int) -> Boot: ...
+
+    @property
+    def world(self) -> msgspec.Struct: ...
+
+
+class Space(Protocol):
+    """What the moves of a path refer to."""
+
+    @property
+    def system(self) -> Hosts: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def mail(self) -> Mail: ...
+
+    @property
+    def events(self) -> Events: ...
+
+    @property
+    def fresh(self) -> frozenset[str]: ...
 
 
 def steps_of(space: Space, moves: tuple[Move, ...]) -> list[Step]:
@@ -34,7 +67,7 @@ def lines_of(
     return [write_header(header, codec=codec), *(write_step(step, codec=codec) for step in steps)]
 
 
-def world_value(world: World) -> dict[str, Any]:
+def world_value(world: msgspec.Struct) -> dict[str, Any]:
     """The world as plain values, for a trace's header."""
     value: dict[str, Any] = msgspec.to_builtins(world)
     return value
@@ -93,7 +126,7 @@ class _Runner:
         return self._step(name, "turn", turn, arrival)
 
     def _recover(self, name: str, kind: str) -> Step:
-        if kind in {"reboot", "wipe"}:
+        if kind in self._space.fresh:
             self._epochs[name] += 1
         boot = self._space.system.boot(BOOT_KIND[kind], self._epochs[name])
         kept = self._records[name]
@@ -158,13 +191,37 @@ def _event(space: Space, number: int) -> str:
 
 
 def _short(message: msgspec.Struct) -> str:
+    if isinstance(message, LinkOpen | LinkFrame):
+        return _link(message)
     claim = getattr(message, "claim", "")
     rest = [
         f"{name}={getattr(message, name)}"
-        for name in ("attempt", "epoch", "position", "pn", "n", "yes", "alternatives", "keep")
+        for name in (
+            "attempt",
+            "epoch",
+            "position",
+            "pn",
+            "n",
+            "yes",
+            "alternatives",
+            "keep",
+            "number",
+            "words",
+        )
         if hasattr(message, name)
     ]
     return f"{type(message).__name__}({', '.join([str(claim), *rest])})"
+
+
+def _link(message: LinkOpen | LinkFrame) -> str:
+    """Ends, number, acknowledgement and what a frame holds."""
+    ends = f"{message.mine}→{message.yours or '?'}"
+    if isinstance(message, LinkOpen):
+        return f"open {ends}"
+    if not message.seq:
+        return f"ack {message.ack} {ends}"
+    held = ", ".join(_short(CODEC.decode(parcel.body)) for parcel in message.parcels)
+    return f"frame {message.seq} (ack {message.ack}) {ends}: {held}"
 
 
 def claim_text(claim: ClaimPlan) -> str:

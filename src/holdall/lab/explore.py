@@ -12,19 +12,24 @@ from typing import Any
 
 import msgspec
 
+from holdall.explorer.link_moves import LinkSpace
 from holdall.explorer.moves import Space, Timers
 from holdall.explorer.mutants import MUTANTS
 from holdall.explorer.search import Result
 from holdall.explorer.search import explore as search
 from holdall.explorer.systems import PROTOCOLS, system_of
 from holdall.explorer.trace import claim_text, lines_of, told
+from holdall.lab.explore_link import link_space, mutant_rows, world_rows
 from holdall.machine.codec import CODEC
 from holdall.world.faults import NONE, Budget, read_faults, text_of
+from holdall.world.link import LinkWorld
 from holdall.world.named import named, worlds
 from holdall.world.plan import BadWorld, PoolSize, World, read_world
 
 CLEAN, VIOLATED, CUT, USAGE = 0, 1, 3, 64
 JSON_VERSION = 1
+LINK = "link"
+"""The protocol between hosts, explored with words instead of claims."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,24 +79,16 @@ class _Report(msgspec.Struct):
 def run_explore(asked: Asked) -> int:
     """Explore, print, write the trace of a violation; the exit status."""
     if asked.world == "list":
-        _list_worlds(as_json=asked.json)
+        (_list_link_worlds if asked.protocol == LINK else _list_worlds)(as_json=asked.json)
         return CLEAN
     if asked.mutant == "list":
-        _list_mutants(as_json=asked.json)
+        _list_mutants(asked)
         return CLEAN
     try:
-        world, left = _world(asked)
-        system = system_of(asked.protocol, world)
-        timers = _timers(asked)
+        space, left = _space(asked)
     except BadWorld as error:
         print(f"holdall: {error}", file=sys.stderr)
         return USAGE
-    if asked.falls_at and asked.falls_at not in system.hosts():
-        print(
-            f"holdall: no host {asked.falls_at} in this world: {', '.join(system.hosts())}", file=sys.stderr
-        )
-        return USAGE
-    space = Space(system, left, timers=timers, claimants_crash=asked.claimants_crash, falling=asked.falls_at)
     begun = time.monotonic()
     progress = _Progress(begun) if sys.stderr.isatty() else None
     result = search(space, states_max=asked.max_states, progress=progress)
@@ -100,9 +97,9 @@ def run_explore(asked: Asked) -> int:
         progress.clear()
     traces = [_write_trace(asked, space, number, result) for number in range(len(result.violations))]
     if asked.json:
-        _print_json(asked, world, left, result, traces, seconds)
+        _print_json(asked, space.system.world, left, result, traces, seconds)
     else:
-        _print_text(world, left, space, result, traces, seconds)
+        _print_text(space, left, result, traces, seconds)
     return _status(result)
 
 
@@ -112,19 +109,35 @@ def _status(result: Result) -> int:
     return CLEAN if result.complete else CUT
 
 
-def _timers(asked: Asked) -> Timers | None:
+def _space(asked: Asked) -> tuple[Space | LinkSpace, Budget]:
+    if asked.protocol not in PROTOCOLS:
+        raise BadWorld(f"no protocol {asked.protocol!r} to explore; there is {', '.join(sorted(PROTOCOLS))}")
+    if asked.protocol == LINK:
+        if asked.pools or asked.claims or asked.repeat or asked.passes or asked.passes_per_ahead:
+            raise BadWorld("the link knows no pools and claims; give --world, --faults, --mutant or --timers")
+        return link_space(
+            world=asked.world, mutant=asked.mutant, faults=asked.faults, timers=_timers(asked, None)
+        )
+    world, left = _world(asked)
+    system = system_of(asked.protocol, world)
+    timers = _timers(asked, None if asked.mutant is None else MUTANTS[asked.mutant].timers)
+    if asked.falls_at and asked.falls_at not in system.hosts():
+        raise BadWorld(f"no host {asked.falls_at} in this world: {', '.join(system.hosts())}")
+    crash, falls_at = asked.claimants_crash, asked.falls_at
+    return Space(system, left, timers=timers, claimants_crash=crash, falling=falls_at), left
+
+
+def _timers(asked: Asked, default: Timers | None) -> Timers | None:
     match asked.timers:
-        case None if asked.mutant is not None:
-            return MUTANTS[asked.mutant].timers
-        case None | "off" | "quiet" | "any":
+        case None:
+            return default
+        case "off" | "quiet" | "any":
             return asked.timers
         case text:
             raise BadWorld(f"no rule for timers {text!r}; write off, quiet or any")
 
 
 def _world(asked: Asked) -> tuple[World, Budget]:
-    if asked.protocol not in PROTOCOLS:
-        raise BadWorld(f"no protocol {asked.protocol!r} to explore; there is {', '.join(sorted(PROTOCOLS))}")
     for name, number, least in (
         ("--repeat", asked.repeat, 1),
         ("--passes", asked.passes, 0),
@@ -192,7 +205,7 @@ def _world_of_file(path: Path, asked: Asked, numbers: dict[str, Any]) -> World:
     return msgspec.structs.replace(world, name=path.stem)
 
 
-def _write_trace(asked: Asked, space: Space, number: int, result: Result) -> str | None:
+def _write_trace(asked: Asked, space: Space | LinkSpace, number: int, result: Result) -> str | None:
     if asked.trace is None:
         return None
     lines = lines_of(space, result.violations[number], asked.protocol, codec=CODEC)
@@ -215,14 +228,35 @@ def _list_worlds(*, as_json: bool) -> None:
             print(f"         {claim}")
 
 
-def _list_mutants(*, as_json: bool) -> None:
+def _list_link_worlds(*, as_json: bool) -> None:
+    rows = world_rows()
     if as_json:
-        rows = [{"name": mutant.name, "rule": mutant.rule} for mutant in MUTANTS.values()]
-        print(msgspec.json.encode({"v": JSON_VERSION, "mutants": rows}).decode())
+        plain = [{"name": name, "says": text} for name, text in rows]
+        print(msgspec.json.encode({"v": JSON_VERSION, "worlds": plain}).decode())
         return
-    for mutant in MUTANTS.values():
-        faults = text_of(mutant.budget())
-        print(f"{mutant.name:18} {mutant.rule} ({mutant.world().name}{', ' + faults if faults else ''})")
+    for name, text in rows:
+        print(f"{name:12} {text}")
+
+
+def _list_mutants(asked: Asked) -> None:
+    rows = mutant_rows() if asked.protocol == LINK else _mutant_rows()
+    if asked.json:
+        plain = [{"name": name, "rule": rule} for name, rule, _ in rows]
+        print(msgspec.json.encode({"v": JSON_VERSION, "mutants": plain}).decode())
+        return
+    for name, rule, where in rows:
+        print(f"{name:18} {rule} ({where})")
+
+
+def _mutant_rows() -> list[tuple[str, str, str]]:
+    return [
+        (
+            mutant.name,
+            mutant.rule,
+            ", ".join(filter(None, (mutant.world().name, text_of(mutant.budget())))),
+        )
+        for mutant in MUTANTS.values()
+    ]
 
 
 def _pool(pool: PoolSize) -> str:
@@ -234,7 +268,12 @@ def _claims(made: World) -> list[str]:
 
 
 def _print_json(
-    asked: Asked, world: World, left: Budget, result: Result, traces: Sequence[str | None], seconds: float
+    asked: Asked,
+    world: World | LinkWorld,
+    left: Budget,
+    result: Result,
+    traces: Sequence[str | None],
+    seconds: float,
 ) -> None:
     report = _Report(
         v=JSON_VERSION,
@@ -255,8 +294,9 @@ def _print_json(
 
 
 def _print_text(
-    world: World, left: Budget, space: Space, result: Result, traces: Sequence[str | None], seconds: float
+    space: Space | LinkSpace, left: Budget, result: Result, traces: Sequence[str | None], seconds: float
 ) -> None:
+    world = space.system.world
     rate = result.states / seconds if seconds else 0
     faults = text_of(left) or "no faults"
     mutant = f", without the rule {world.mutant!r}" if world.mutant else ""

@@ -95,10 +95,15 @@ def builder(header: Header) -> Build:
 
 
 def _explorer_builder(header: Header) -> Build:
+    from holdall.explorer.link_mutants import link_system
     from holdall.explorer.systems import system_of
     from holdall.explorer.trace import world_from
+    from holdall.world.link import LinkWorld
 
     protocol = header.world.get("protocol", "chain")
+    if protocol == "link":
+        plain = {name: part for name, part in header.world.items() if name != "protocol"}
+        return link_system(msgspec.convert(plain, LinkWorld)).build
     return system_of(str(protocol), world_from(header.world)).build
 
 
@@ -111,5 +116,5 @@ def _node_builder(header: Header) -> Build:
 
 def _know_all_families() -> None:
     """The packages register their messages when they are imported."""
-    for package in ("holdall.explorer.systems", "holdall.node.families"):
+    for package in ("holdall.explorer.systems", "holdall.node.families", "holdall.world.link"):
         import_module(package)

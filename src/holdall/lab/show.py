@@ -13,8 +13,10 @@ import msgspec
 
 from holdall.lab.replay import load
 from holdall.leases.messages import MANAGER
+from holdall.machine.codec import CODEC, CodecError
 from holdall.machine.contract import Address, ClockRead, Message, Received
 from holdall.machine.host import Arrival
+from holdall.machine.link_frames import LinkFrame, LinkOpen, Parcel
 from holdall.machine.trace import BadTrace, Header, Step
 
 SHOWN, USAGE = 0, 64
@@ -73,12 +75,18 @@ def run_show(trace: Path, *, as_json: bool = False) -> int:
 def hosts_of(steps: list[Step]) -> tuple[str, ...]:
     """All hosts that act: nodes with a manager to the left, then those that only ask."""
     acting = {step.host for step in steps}
-    managers = {to.node for step in steps for _, to, _ in step.turn.sends if to.part == MANAGER}
+    managers = {
+        to.node for step in steps for _, to, message in step.turn.sends if MANAGER in _parts(to, message)
+    }
     return tuple(sorted(acting, key=lambda host: (host not in managers, host)))
 
 
 def lines_of(steps: list[Step]) -> Iterator[Line]:
-    """What happens, in order. A message shows where it arrives; one that never does, where it was sent."""
+    """What happens, in order. A message shows where it arrives; one that never does, where it was sent.
+
+    A frame shows as the messages in it, each with the frame's number; a frame that comes again, as that.
+    """
+    frames: set[object] = set()
     hosts = {step.host for step in steps}
     coming = Counter(
         _envelope(arrival.event.sender, Address(step.host, arrival.part), arrival.event.message)
@@ -91,15 +99,14 @@ def lines_of(steps: list[Step]) -> Iterator[Line]:
             text = "" if step.boot is None else _boot(step)
             yield Line(step.n, step.kind, step.host, text, at_ms=step.at_ms)
         for arrival in step.arrivals:
-            line = _arrived(step, arrival, coming)
-            if line is not None:
-                yield line
+            yield from _arrived(step, arrival, coming, frames)
         for sender, to, message in step.turn.sends:
             envelope = _envelope(sender, to, message)
             if to.node == step.host:
                 yield Line(step.n, "inside", step.host, f"→ {to.part}: {_told(message)}", at_ms=step.at_ms)
             elif to.node in hosts and coming[envelope] <= 0:
-                yield Line(step.n, "lost", step.host, _told(message), to.node, step.at_ms)
+                for text in _texts(message):
+                    yield Line(step.n, "lost", step.host, text, to.node, step.at_ms)
 
 
 def drawn(lines: list[Line], hosts: tuple[str, ...]) -> Iterator[str]:
@@ -152,17 +159,55 @@ def _plain(line: Line) -> str:
             return f"{line.host}: {line.kind} {line.text}".rstrip()
 
 
-def _arrived(step: Step, arrival: Arrival, coming: Counter[object]) -> Line | None:
+def _arrived(step: Step, arrival: Arrival, coming: Counter[object], frames: set[object]) -> Iterator[Line]:
     event = arrival.event
     if not isinstance(event, Received):
-        return Line(step.n, "timer", step.host, f"{arrival.part}: {event.timer}", at_ms=step.at_ms)
-    if isinstance(event.message, ClockRead):
-        return None  # in every turn, and says nothing
-    coming[_envelope(event.sender, Address(step.host, arrival.part), event.message)] -= 1
-    if event.sender.node == step.host:
-        text = f"{arrival.part} ← {event.sender.part}: {_told(event.message)}"
-        return Line(step.n, "inside", step.host, text, at_ms=step.at_ms)
-    return Line(step.n, "message", step.host, _told(event.message), event.sender.node, step.at_ms)
+        yield Line(step.n, "timer", step.host, f"{arrival.part}: {event.timer}", at_ms=step.at_ms)
+        return
+    sender, message = event.sender, event.message
+    if isinstance(message, ClockRead):
+        return  # in every turn, and says nothing
+    coming[_envelope(sender, Address(step.host, arrival.part), message)] -= 1
+    if sender.node == step.host:
+        text = f"{arrival.part} ← {sender.part}: {_told(message)}"
+        yield Line(step.n, "inside", step.host, text, at_ms=step.at_ms)
+        return
+    texts = _texts(message)
+    if isinstance(message, LinkFrame) and message.seq:
+        name = (sender.node, step.host, message.mine, message.yours, message.seq)
+        if name in frames:
+            texts = [f"[{message.seq}] again, ack {message.ack}"]
+        frames.add(name)
+    for text in texts:
+        yield Line(step.n, "message", step.host, text, sender.node, step.at_ms)
+
+
+def _parts(to: Address, message: Message) -> set[str]:
+    """The parts that a send is for, behind the link or not."""
+    return {parcel.to for parcel in message.parcels} if isinstance(message, LinkFrame) else {to.part}
+
+
+def _texts(message: Message) -> list[str]:
+    """A message between hosts, line by line: one for each parcel of a frame."""
+    match message:
+        case LinkOpen(mine, yours):
+            return [f"open {mine} to {yours or 'anybody'}"]
+        case LinkFrame(seq=0):
+            return [f"ack {message.ack}"]
+        case LinkFrame():
+            texts = [f"[{message.seq}] {_of_parcel(parcel)}" for parcel in message.parcels]
+            if message.ack:
+                texts[-1:] = [f"{text}, ack {message.ack}" for text in texts[-1:]]
+            return texts
+        case _:
+            return [_told(message)]
+
+
+def _of_parcel(parcel: Parcel) -> str:
+    try:
+        return _told(CODEC.decode(parcel.body))
+    except CodecError:
+        return f"{len(parcel.body)} bytes for {parcel.to} that nobody can read"
 
 
 def _envelope(sender: Address, to: Address, message: Message) -> object:

@@ -33,8 +33,8 @@ class LinkEnd(msgspec.Struct, frozen=True, order=True, array_like=True):
     instance: Number = 0
 
     def __str__(self) -> str:
-        rest = f".{self.session}" if self.session or self.instance else ""
-        return f"{self.incarnation}{rest}" + (f"~{self.instance}" if self.instance else "")
+        session = f".{self.session}" if self.session else ""
+        return f"{self.incarnation}{session}" + (f"~{self.instance}" if self.instance else "")
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True):

@@ -128,8 +128,9 @@ class Peer:
         if yours is not None and yours > self.own:
             self._go_above(yours)
         if self.yours is not None and mine < self.yours:
-            # Of an earlier life. An opening may also come from a node that has lost count: it learns its last number.
-            self._owes_open = self._owes_open or is_opening
+            # Of an earlier life. Or of a node that has lost count, if it may not know of us, or knows us as we are
+            # now: it learns the last number that was heard of it.
+            self._owes_open = self._owes_open or is_opening or yours == self.own
             return False
         if mine != self.yours:
             self._part(mine)
