@@ -30,7 +30,7 @@ from holdall.parties.saying import check_to_claimant
 from holdall.protocols.chain.attempts import CLAIM_KEY
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.claims import AnyPhase, Ending, Inside, Trying, Waiting, family_of
-from holdall.protocols.chain.messages import Allowed, ToClaimantOnWire, Tried
+from holdall.protocols.chain.messages import Allowed, Queued, RowGone, ToClaimantOnWire, Tried
 from holdall.protocols.chain.rows import claim_named
 from holdall.protocols.vocabulary import ClaimId, LeaseLost, ToClaimant, UnitGrant
 
@@ -157,6 +157,9 @@ class ClaimantSide:
             case Tried(_, _, True) if isinstance(phase, Trying) and self._doubted(phase):
                 # What a node set aside before it lost its queue may be gone: this try has come to nothing.
                 event = Received(event.sender, Tried(claim, message.attempt, yes=False))
+            case RowGone() if isinstance(phase, Inside) and not _has_units_at(phase, event.sender.node):
+                # All was given back there, and the node had lost that.
+                return
             case _:
                 pass
         self._tell(event, out)
@@ -201,6 +204,11 @@ class ClaimantSide:
                 continue
             # A companion's units are part of the lease that it was exchanged for.
             owner = family_of(phase.plan.companion_of or claim)
+            held_back = self._held_back.get(claim)
+            if held_back is not None:
+                # It comes again with the age that the grant has told.
+                granted = cast("Allowed", held_back.message)
+                self._tell(Received(held_back.sender, Queued(claim, granted.attempt, granted.stamp)), out)
             if isinstance(phase, Inside):
                 out.append(Send(self.claimant.agent, LostAt(owner, node, self.renewals.quiet_ms(claim, node))))
             self._tell(Received(sender, LeaseLost(owner, reason)), out)
@@ -262,3 +270,7 @@ class ClaimantSide:
             unconfirmed=unconfirmed,
             recovered=recovered,
         )
+
+
+def _has_units_at(phase: Inside, node: str) -> bool:
+    return any(unit.node == node for unit in phase.units)
