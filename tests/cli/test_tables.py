@@ -14,7 +14,7 @@ from holdall.model.why import Blocker, NeedWhy, Why
 WHY = Why(
     claim="7K4MR9" + "0" * 20,
     holder="ci@runner-4",
-    since_ms=0,
+    since_ms=1,
     position=2,
     waiting=3,
     ahead=1,

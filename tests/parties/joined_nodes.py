@@ -65,7 +65,9 @@ class Table:
                     labels=spec.labels,
                     reach=spec.reach,
                     total=len(spec.units),
-                    free=0 if (known := self.net.nodes[node].side.book.service.pools.get(spec.pool)) is None else known.free_count(),
+                    free=0
+                    if (known := self.net.nodes[node].side.book.service.pools.get(spec.pool)) is None
+                    else known.free_count(),
                     max_for_ms=spec.max_for_ms,
                 ),
             )
@@ -154,9 +156,9 @@ class Net:
             if other is not node:
                 other.tell("agent", "directory", NeighboursChanged(nodes=(node.id,)))
 
-    def ask(self, node: Node, what: str, arg: str = "", **fields: object) -> frames.Listing | frames.Denied:
+    def ask(self, asked: Node, what: str, arg: str = "", **fields: object) -> frames.Listing | frames.Denied:
         """A question of a client of this node, answered when all that is under way has arrived."""
-        asker = Asker(self, node)
+        asker = Asker(self, asked)
         asker.ask(what, arg, **fields)
         self.deliver()
         answer = asker.answer()

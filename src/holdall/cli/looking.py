@@ -133,7 +133,7 @@ def _unit_text(unit: frames.HeldUnit) -> str:
 def _state_text(lease: frames.LeaseView) -> str:
     """`active, renewing`; of a node that is silent nobody here knows whether its leases are renewed."""
     if lease.silent:
-        return f"{plain(lease.state)}, {', '.join(plain(node) for node in lease.silent)} silent"
+        return f"{plain(lease.state)}, silent: {', '.join(plain(node) for node in lease.silent)}"
     if lease.renewing:
         return f"{plain(lease.state)}, renewing"
     return plain(lease.state) + (f", ends {clock_time(lease.expires_ms)}" if lease.expires_ms else "")
@@ -167,7 +167,7 @@ def queue(
                 plain(why.holder),
                 " · ".join(f"{plain(need.spec)} {plain(need.state)}" for need in why.needs),
                 plain(why.reason),
-                ago(why.since_ms),
+                ago(why.since_ms) if why.since_ms else "?",
                 f"{why.overtaken} of at most {why.passes_bound}",
                 ", ".join(plain(blocker.holder) for blocker in why.blockers[:2]),
             )
@@ -311,7 +311,7 @@ def _write_lease(lease: frames.LeaseView) -> None:
         ("reason", plain(lease.reason)),
         ("needs", " ".join(plain(need) for need in lease.needs)),
         ("units", _held_text(lease.units, with_nodes={unit.node for unit in lease.units} != {lease.node})),
-        ("node", plain(lease.node) + (f" (silent: {', '.join(lease.silent)})" if lease.silent else "")),
+        ("node", plain(lease.node) + (f"; silent: {plain(', '.join(lease.silent))}" if lease.silent else "")),
         (
             "granted",
             f"{clock_time(lease.since_ms)} ({ago(lease.since_ms)} ago), waited {show_duration(lease.waited_ms)}",

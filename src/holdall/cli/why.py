@@ -13,7 +13,7 @@ def why_lines(why: Why) -> list[str]:
     lines = [
         f"claim {short_id(why.claim)} of {plain(why.holder)}"
         + (f' "{plain(why.reason)}"' if why.reason else "")
-        + f" waits since {clock_time(why.since_ms)} ({ago(why.since_ms)})",
+        + (f" waits since {clock_time(why.since_ms)} ({ago(why.since_ms)})" if why.since_ms else " waits"),
         f"place     {place_text(why)}",
     ]
     lines += [f"need      {need_text(need)}" for need in why.needs]
@@ -70,7 +70,7 @@ def node_text(line: NodeLine) -> str:
             if line.state == "your limit":
                 text += "; your limit at this node keeps it back"
         case "not asked":
-            text = f"{pools} not known"
+            text = f"{pools}, not known" if pools else "not known"
         case _ if not line.waiting:
             text = f"{plain(line.state)}, for {pools}"
         case _:
@@ -91,8 +91,10 @@ def bound_text(why: Why) -> str:
         where = f"at its {len(best)} nodes ({sums})"
     else:
         where = f"at {plain(best[0].node)}" if best else "at this node"
+    # A claim that waits at two nodes stands before you twice: sums over nodes count passes, not claims.
+    ahead = "" if len(best) > 1 else f"{why.ahead} {claims} before you when you came; "
     return (
-        f"{why.ahead} {claims} before you when you came; at most {why.passes_bound} younger ones can get ahead of you {where}; "
+        f"{ahead}at most {why.passes_bound} younger ones can get ahead of you {where}; "
         f"{why.overtaken} did, {why.passes_left} still can"
     )
 

@@ -19,12 +19,15 @@ from holdall.parties.joining import Joining
 from holdall.parties.messages import Asked
 from holdall.parties.questions import PeerAnswer, Question
 from holdall.parties.rows import WAITING_PHASES, AnyRow, Rows, parts
-from holdall.parties.state import Claim, Session, State, secret_hash
+from holdall.parties.state import PRINTED_LETTERS, Claim, Session, State, secret_hash
 
 ANSWER_BYTES_MAX = 48 * 1024
 """Rows of one Listing; the rest of the frame is far smaller than what is left to 64 KiB."""
 HISTORY_MAX = 20
 """Rows of the history that are shown with one claim."""
+
+ID_LETTERS_TOLD = 8
+ARG_LETTERS_MAX = 200
 
 ROUNDS = {
     "pools": ("rows", "names"),
@@ -138,7 +141,7 @@ class Answers:
             peers=peers,
             own=own,
             typed=frame.arg,
-            key_hash=secret_hash(frame.arg) if frame.what == "show" else "",
+            key_hash=secret_hash(frame.arg) if frame.what in {"show", "why"} else "",
         )
         self._go_on(inquiry)
 
@@ -161,13 +164,16 @@ class Answers:
             return self._joining.unplaced(inquiry)
         if about == "names":
             return self._joining.unnamed(inquiry)
-        question = Question("find", arg=inquiry.typed, key=inquiry.key_hash)
+        question = Question("find", arg=told_of(inquiry.typed), key=inquiry.key_hash)
         if about == "rows" and isinstance(inquiry.request, frames.Ask):
             frame = inquiry.request
             if frame.what in {"pools", "who", "queue", "log"}:
                 question = Question(frame.what, arg=frame.arg, since_ms=frame.since_ms)
-        nodes = (*((self._state.settings.node,) if inquiry.own else ()), *inquiry.peers)
-        return dict.fromkeys(nodes, question)
+        questions = dict.fromkeys(inquiry.peers, question)
+        if inquiry.own:
+            whole = inquiry.typed if question.what == "find" else question.arg
+            questions[self._state.settings.node] = msgspec.structs.replace(question, arg=whole)
+        return questions
 
     # ------------------------------------------------------------ the answer
 
@@ -204,15 +210,18 @@ class Answers:
     def _single(self, inquiry: Inquiry, request: frames.Ask) -> frames.Listing | None:
         """About one claim; of one that has ended what the history says. None: refused."""
         views = self._joining.found(inquiry)
-        history = self._joining.log(inquiry)
-        ended = {row.lease for row in history} if not views else set[str]()
+        orphans = [] if views else self._joining.waits(inquiry)
+        if len(orphans) == 1 and request.what == "why":
+            return frames.Listing(request.n, waits=(orphans[0],))
         if len(views) == 1:
             (view,) = views
-            waits = self._joining.waits(inquiry) if request.what == "why" else []
-            if waits:
-                return frames.Listing(request.n, waits=tuple(waits[:1]))
-            rows = tuple(history[-HISTORY_MAX:]) if request.what == "show" else ()
-            return frames.Listing(request.n, leases=(view,), log=rows)
+            waits = [why for why in self._joining.waits(inquiry) if why.claim == view.lease]
+            if request.what == "why" and waits:
+                return frames.Listing(request.n, waits=(waits[0],))
+            history = self._joining.history(inquiry, view.lease) if request.what == "show" else []
+            return frames.Listing(request.n, leases=(view,), log=tuple(history[-HISTORY_MAX:]))
+        history = self._joining.history(inquiry)
+        ended = {row.lease for row in history} if not views else set[str]()
         if len(ended) == 1:
             return frames.Listing(request.n, log=tuple(history[-HISTORY_MAX:]))
         if number := len(views) or len(ended):
@@ -314,3 +323,15 @@ class Answers:
 
     def _deny(self, connection: str, n: int, code: str, text: str) -> None:
         self._state.tell(connection, frames.Denied(n, code, text))
+
+
+def told_of(typed: str) -> str:
+    """What other nodes are told of what somebody typed: a unit, or the first letters of an id.
+
+    What is too long for an id is a key, of which only the hash leaves this node; and whoever has cut a key short gives
+    only a small part of it away.
+    """
+    if "/" in typed:
+        return typed[:ARG_LETTERS_MAX]
+    letters = typed.replace("-", "")
+    return letters[:ID_LETTERS_TOLD] if len(letters) <= PRINTED_LETTERS else ""

@@ -69,10 +69,11 @@ class Asking:
             rows = tuple(row for row in answer.rows if len(self._encoder.encode(row)) <= PIECE_BYTES_MAX)
             if not pieces.add(answer.piece, rows, last=answer.last):
                 return None
-            inquiry.moved = True
             if pieces.whole:
                 self._answered(inquiry, peer, "")
-            elif not answer.last:
+            else:
+                inquiry.moved = True
+            if not answer.last:
                 more = PeerMore(answer.n, answer.incarnation)
                 self._state.out.append(Send(Address(peer, AGENT), more))
         return None if inquiry.waiting else self._over(inquiry)

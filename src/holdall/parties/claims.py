@@ -288,7 +288,8 @@ class Claims:
             return
         record = claim.record
         waited_ms = record.wait_ms or 0 if record.asked_wait_ms is None else record.asked_wait_ms
-        why = self._explaining.why(claim)
+        # Of places on other nodes it is known what was told last of them.
+        why = claim.shown if claim.shown is not None and claim.shown.lines else self._explaining.why(claim)
         text = not_granted(why, waited_ms=waited_ms, utc_offset_s=self._state.settings.utc_offset_s)
         self._state.tell_session(record.session, frames.Denied(record.n, NotGranted.code, text, why=why))
         self._ends.over(claim, "timed-out", f"not granted within {show_duration(waited_ms)}")

@@ -101,7 +101,7 @@ class Inquiry:
         self.naming = False
         """The round only asks what people call claims: who does not answer it has its part in the answer all the same."""
         self.moved = False
-        """Whether a piece has come since the timer was set."""
+        """Whether a part of what is missing has come since the timer was set."""
         self.patience = 0
         """How often the timer may still be set again for that."""
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from holdall.model import frames
-from holdall.model.names import printed_id
+from holdall.model.names import matches_id, printed_id
 from holdall.model.why import Why
 from holdall.parties.inquiries import Inquiry
 from holdall.parties.questions import (
@@ -28,7 +28,7 @@ from holdall.parties.questions import (
     WaitOf,
 )
 from holdall.parties.spanning import merged, named
-from holdall.parties.state import State
+from holdall.parties.state import PRINTED_LETTERS, State
 from holdall.protocols.chain.rows import claim_named
 from holdall.protocols.vocabulary import ClaimId, Stamp
 
@@ -59,12 +59,7 @@ class Joining:
     def leases(self, inquiry: Inquiry) -> list[frames.LeaseView]:
         """Oldest first; those whose own node can't be asked as the nodes of their units know them."""
         views = [self._view(node, one) for node, one in _rows(inquiry, LeaseOf)]
-        names = self._names(inquiry)
-        held: dict[ClaimId, list[HeldOf]] = {}
-        for _, one in _rows(inquiry, HeldOf):
-            if not self._tells(inquiry, one.claim.node):
-                held.setdefault(one.claim, []).append(one)
-        views += [self._held_view(claim, held[claim], names.get(str(claim))) for claim in sorted(held)]
+        views += self._held_views(inquiry)
         return sorted(views, key=lambda view: (view.since_ms, view.lease))
 
     def waits(self, inquiry: Inquiry) -> list[Why]:
@@ -76,6 +71,9 @@ class Joining:
             of_claim = lines.get(wait.claim, {})
             why = merged(wait, of_claim, inquiry.not_asked, self._state.name_of)
             why = msgspec.structs.replace(why, node=self._state.name_of(node))
+            told = names.get(str(wait.claim))
+            if told is not None and not why.since_ms:
+                why = msgspec.structs.replace(why, claim=told.printed, holder=told.holder, reason=told.reason)
             stamps = [line.stamp for told in of_claim.values() for line in told if line.stamp is not None]
             if wait.stamp is not None:
                 stamps.append(wait.stamp)
@@ -93,9 +91,21 @@ class Joining:
     def found(self, inquiry: Inquiry) -> list[frames.LeaseView]:
         """Leases and waiting claims that `find` has found."""
         views = {
-            view.lease: view for node, one in _rows(inquiry, LeaseOf) for view in (self._view(node, one),)
+            one.view.lease: self._view(node, one)
+            for node, one in _rows(inquiry, LeaseOf)
+            if one.by_key or matches_id(one.view.lease, inquiry.typed)
         }
+        views |= {view.lease: view for view in self._held_views(inquiry) if matches_id(view.lease, inquiry.typed)}
         return [views[lease] for lease in sorted(views)]
+
+    def history(self, inquiry: Inquiry, lease: str = "") -> list[frames.LogRow]:
+        """What `find` has found of this lease's history; without one, of leases that have ended."""
+        is_key = len(inquiry.typed.replace("-", "")) > PRINTED_LETTERS
+        return [
+            row
+            for row in self.log(inquiry)
+            if (row.lease == lease if lease else is_key or matches_id(row.lease, inquiry.typed))
+        ]
 
     def units(self, inquiry: Inquiry) -> list[tuple[str, UnitOf]]:
         """(node, unit) of the units that `find` has found on other nodes."""
@@ -114,7 +124,7 @@ class Joining:
             of_claim = lines.get(wait.claim, {})
             for places in wait.placements:
                 for node, pools in places:
-                    if not _has_line(of_claim.get(node, ()), places):
+                    if pools and not _has_line(of_claim.get(node, ()), places):
                         known = wanted.setdefault(node, {})
                         known[wait.claim] = tuple(sorted({*known.get(wait.claim, ()), *pools}))
         return {
@@ -144,6 +154,8 @@ class Joining:
         for _, pool in _rows(inquiry, PoolOf):
             yield from (unit.party for unit in pool.row.units if unit.party)
         for _, wait in self._waits(inquiry):
+            if not wait.why.since_ms:
+                yield str(wait.claim)
             yield from (blocker.party for blocker in wait.why.blockers if blocker.party)
         known = {wait.claim for _, wait in self._waits(inquiry)}
         for _, line in _rows(inquiry, LineOf):
@@ -158,13 +170,38 @@ class Joining:
         names = {
             str(wait.claim): NamedOf(wait.claim, wait.why.claim, wait.why.holder, wait.why.reason)
             for _, wait in self._waits(inquiry)
+            if wait.why.since_ms
         }
         names |= {str(one.claim): one for node, one in _rows(inquiry, NamedOf) if one.claim.node == node}
         return names
 
     def _waits(self, inquiry: Inquiry) -> Iterable[tuple[str, WaitOf]]:
+        """(node of its agent, claim): as that node tells, or as others know it when that node has not told."""
         waits = {wait.claim: (node, wait) for node, wait in _rows(inquiry, WaitOf) if wait.claim.node == node}
+        orphans: dict[ClaimId, list[tuple[str, LineOf]]] = {}
+        for node, line in _rows(inquiry, LineOf):
+            is_known = line.claim in waits or self._tells(inquiry, line.claim.node)
+            if not is_known and line.nodes:
+                orphans.setdefault(line.claim, []).append((node, line))
+        waits |= {claim: (claim.node, self._orphan(claim, lines)) for claim, lines in orphans.items()}
         return waits.values()
+
+    def _orphan(self, claim: ClaimId, lines: Iterable[tuple[str, LineOf]]) -> WaitOf:
+        pools: dict[tuple[str, ...], dict[str, Pools]] = {}
+        for node, line in lines:
+            pools.setdefault(line.nodes, dict.fromkeys(line.nodes, ()))[node] = line.pools
+        why = Why(
+            claim=printed_id(str(claim)),
+            holder=f"a claim of {self._state.name_of(claim.node)}",
+            since_ms=0,
+            position=0,
+            waiting=0,
+            ahead=0,
+            overtaken=0,
+            passes_left=0,
+            passes_bound=0,
+        )
+        return WaitOf(claim, why, tuple(tuple(places.items()) for places in pools.values()))
 
     def _lines(self, inquiry: Inquiry) -> dict[ClaimId, dict[str, list[LineOf]]]:
         found: dict[ClaimId, dict[str, list[LineOf]]] = {}
@@ -189,6 +226,15 @@ class Joining:
             return True
         local = isinstance(inquiry.request, frames.Ask) and inquiry.request.local
         return not local and self._state.neighbours.node(node) is not None
+
+    def _held_views(self, inquiry: Inquiry) -> list[frames.LeaseView]:
+        """Leases whose own nodes have not told, as the nodes of their units know them."""
+        names = self._names(inquiry)
+        held: dict[ClaimId, list[HeldOf]] = {}
+        for _, one in _rows(inquiry, HeldOf):
+            if not self._tells(inquiry, one.claim.node):
+                held.setdefault(one.claim, []).append(one)
+        return [self._held_view(claim, held[claim], names.get(str(claim))) for claim in sorted(held)]
 
     def _held_view(self, claim: ClaimId, held: list[HeldOf], told: NamedOf | None) -> frames.LeaseView:
         first, name = held[0], self._state.name_of(claim.node)

@@ -10,7 +10,7 @@ from holdall.parties.views import LineView, Obstacle, PoolCounts, RowView
 from holdall.parties.ways import PoolFacts, free_now
 from holdall.protocols.chain.claims import SIBLINGS_MAX, family_of, sibling
 from holdall.protocols.chain.rows import Row, is_limit_pool
-from holdall.protocols.vocabulary import ClaimId, Vector
+from holdall.protocols.vocabulary import ClaimId, Stamp, Vector
 
 
 class PoolSideView:
@@ -156,6 +156,11 @@ class PoolSideView:
             for party in parties
             if (row := rows.get(party)) is not None
         ]
+
+    def age_of(self, claim: ClaimId) -> Stamp | None:
+        """The age of a claim that waits here; None: it doesn't."""
+        row = self._side.manager.rows.get(claim)
+        return None if row is None or row.active else row.stamp
 
     def if_it_came(self, pools: Iterable[str]) -> tuple[int, int]:
         """Of a claim for these pools that would come now: (how many wait before it, how many could pass it)."""

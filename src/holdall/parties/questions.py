@@ -76,9 +76,11 @@ class PoolOf(msgspec.Struct, frozen=True, tag="pool"):
 
 
 class LeaseOf(msgspec.Struct, frozen=True, tag="lease"):
-    """For `who` and `find`: a lease that the answering node keeps alive."""
+    """For `who` and `find`: a lease that the answering node keeps alive; for `find` also a claim that waits."""
 
     view: LeaseView
+    by_key: bool = False
+    """It was found by its key."""
 
 
 class HeldOf(msgspec.Struct, frozen=True, tag="held"):
