@@ -43,7 +43,7 @@ class JoinPort:
         """`may_join` (name, id) says why a node can't have this name, else ""; `joined` is called after each joining."""
         self._system = system
         self._log = log
-        self._warn = Seldom(log.warning, every_s=5.0)
+        self._warn = Seldom(log.warning)
         self._may_join = may_join
         self._joined = joined
         self._codes = CodeBook(system.folder / CODES)

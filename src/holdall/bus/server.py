@@ -28,13 +28,21 @@ RUNNING = "nats-server.running"
 LOG = "nats-server.log"
 START_S = 10.0
 PAUSE_S = 0.1
-PAUSE_S_MAX = 10.0
+PAUSE_S_MAX = 3.0
 STEADY_S = 30.0
 """A server that ran for so long was well; the next pause is short again."""
 PROBE_S = 2.0
 SILENT_PROBES_MAX = 3
 """A server that takes no connection so often in a row is killed and started anew."""
 STOP_S = 3.0
+KINDS = {
+    "authentication error": "refused a stranger",
+    "handshake error": "refused a connection without a certificate of this system",
+    "Violation": "refused what a member may not do",
+    "Slow Consumer": "cut off a client that does not read",
+    "maximum": "refused what exceeds a limit",
+}
+"""What a line of its log is about, by a part of the line."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -117,7 +125,6 @@ class Server:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             cwd=self._folder,
-            env={"PATH": os.environ.get("PATH", os.defpath)},
             start_new_session=True,  # Ctrl-C at the node's terminal is for the node, which then stops its server
         )
         self._process, self.pid = process, process.pid
@@ -277,15 +284,4 @@ def _status(code: int | None) -> str:
 
 def _kind(text: str) -> str:
     """What of a line does not vary, so that a stranger who knocks often fills no log."""
-    for kind in (
-        "authentication",
-        "Authorization",
-        "TLS",
-        "Permissions",
-        "Slow Consumer",
-        "Maximum",
-        "maximum",
-    ):
-        if kind in text:
-            return kind.lower()
-    return "trouble"
+    return next((told for part, told in KINDS.items() if part in text), "trouble")
