@@ -251,6 +251,7 @@ WIPES = [
     Run("g2", 414183, "wipe=1"),
     Run("res", 9277053, "wipe=1"),
     Run("x3low", 10318951, "wipe=1"),
+    Run("x3", 9042958, "wipe=1"),
 ]
 
 EXPIRIES = [
