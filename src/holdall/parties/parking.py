@@ -11,6 +11,7 @@ from holdall.parties.planning import placements
 from holdall.parties.records import ClaimRecord, Way
 from holdall.parties.spreading import Spot
 from holdall.parties.state import REPLAN_TIMER, Claim, State
+from holdall.parties.ways import vectors_of
 from holdall.protocols.vocabulary import Acquire, Terms, Visit
 
 
@@ -98,6 +99,10 @@ class Parking:
         """The claim's (next) request to the pools."""
         record = claim.record
         epoch_of = self._state.system.epoch_of
+        for node, vector in vectors_of(record.shares[0]):
+            if node != self._state.own:
+                for pool, count in vector:
+                    self._state.asks_for((node, pool), max(count, 1))
         need, *siblings = (
             tuple(Visit(node, vectors, epoch_of(node)) for node, vectors in asking)
             for asking in placements(record.shares)

@@ -143,7 +143,9 @@ def _place(
     by_node: dict[str, list[PoolFacts]] = {}
     for facts in pools:
         by_node.setdefault(facts.node, []).append(facts)
-    nodes = sorted(by_node, key=lambda node: (node != own, -sum(one.free for one in by_node[node]), node))
+    free = {node: sum(one.free for one in here) for node, here in by_node.items()}
+    # Of equal ones those that come next after the own id: so that not all nodes think of the same one first.
+    nodes = sorted(by_node, key=lambda node: (node != own, -free[node], node < own, node))
     places: list[_Place] = []
     failed: Unplaceable | None = None
     for node in nodes[: NODES_LOOKED_AT if len(nodes) > 1 else 1]:

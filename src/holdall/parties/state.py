@@ -14,7 +14,7 @@ from holdall.model.names import matches_id, pool_name, short_id
 from holdall.model.why import Why
 from holdall.parties.inquiries import Inquiries
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
-from holdall.parties.neighbours import Neighbours, NoNeighbours
+from holdall.parties.neighbours import Neighbours, NoNeighbours, PoolNews, RemotePool
 from holdall.parties.questions import PeerHappened
 from holdall.parties.records import (
     CLAIM_PREFIX,
@@ -37,6 +37,9 @@ PRINTED_LETTERS = 26
 REPLAN_TIMER = "replan"
 UNITS_TOLD_MAX = 200
 """Units that a row of the history names."""
+ASKED_MS = 5000
+"""So long an announcement may take that accounts for units which this node has asked for."""
+ASKED_POOLS_MAX = 256
 ENDED_MAX = 1000
 """Keys of leases that have ended, remembered so that a repeated release is told so."""
 
@@ -173,6 +176,8 @@ class State:
         """Names of pools where units have come free since narrow claims were looked at."""
         self.shunned: dict[str, int] = {}
         """Node -> until when (boot clock) it gives nothing, as it has told a claim."""
+        self.asked: dict[Spot, tuple[PoolNews, int, int]] = {}
+        """Pool of another node -> (what it had announced, when (boot clock) it was asked then, for how many units)."""
         self.to_replan: dict[ClaimId, None] = {}
         """Narrow claims that are still to be looked at, oldest first."""
         self.ending: dict[ClaimId, list[tuple[str, int, str, str]]] = {}
@@ -305,6 +310,21 @@ class State:
         until = self.shunned.get(node)
         return until is not None and self.boot_ms < until
 
+    def asks_for(self, spot: Spot, units: int) -> None:
+        """Units of another node's pool are asked for, or (negative) not wanted any more."""
+        news = self.system.news(spot)
+        if news is not None:
+            known, at_ms, before = self.asked.get(spot, (news, self.boot_ms, 0))
+            before = before if known == news and self.boot_ms - at_ms < ASKED_MS else 0
+            self.asked[spot] = (news, self.boot_ms, max(0, before + units))
+            if len(self.asked) > ASKED_POOLS_MAX:
+                del self.asked[min(self.asked, key=lambda one: self.asked[one][1])]
+
+    def asked_lately(self, pool: RemotePool) -> int:
+        """Units that this node has asked for there and that the announcement does not account for yet."""
+        known, at_ms, units = self.asked.get((pool.node, pool.news.pool), (None, 0, 0))
+        return units if known == pool.news and self.boot_ms - at_ms < ASKED_MS else 0
+
     def units_freed(self, pools: Iterable[str]) -> None:
         """Units of these pools come free in this turn: look at narrow claims in the next one."""
         names = {pool_name(pool) for pool in pools} & self.narrow.keys()
@@ -403,7 +423,9 @@ class State:
         record = claim.record
         self.lost_at.pop(record.claim, None)
         for connection, n in self.unconfirmed.pop(record.printed, ()):
-            self.tell(connection, Denied(n, LeaseLost.code, f"lease {short_id(record.printed)} is over: {what}."))
+            self.tell(
+                connection, Denied(n, LeaseLost.code, f"lease {short_id(record.printed)} is over: {what}.")
+            )
         for party in record.ids():
             self.claims.pop(party, None)
         self.by_printed.pop(record.printed, None)

@@ -7,7 +7,7 @@ import msgspec
 
 from holdall.leases.messages import PoolSpec
 from holdall.model.names import pool_name
-from holdall.parties.neighbours import Neighbours, NodeState, PoolNews
+from holdall.parties.neighbours import Neighbours, NodeState, PoolNews, RemotePool
 from holdall.parties.spreading import Spot
 from holdall.parties.views import PoolView
 from holdall.parties.ways import PoolFacts
@@ -51,6 +51,10 @@ class Reader(Protocol):
         """Whether the node has said a moment ago that it gives nothing yet."""
         ...
 
+    def asked_lately(self, pool: RemotePool) -> int:
+        """Units that this node has asked for there and that the announcement does not account for yet."""
+        ...
+
 
 class SystemPools:
     """Reads only; asks the views each time."""
@@ -79,7 +83,7 @@ class SystemPools:
                     name=news.name,
                     labels=news.labels,
                     total=news.total,
-                    free=news.free if tier == 0 else 0,
+                    free=max(0, news.free - self._reader.asked_lately(remote)) if tier == 0 else 0,
                     node=remote.node,
                     at=neighbours.name_of(remote.node),
                     host_only=news.reach == "host",
