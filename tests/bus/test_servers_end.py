@@ -139,16 +139,7 @@ def test_a_server_of_an_earlier_life_is_recognised_ended_and_reported() -> None:
         async with system_of(1) as (node,):
             await node.close()
             # A server that nobody's death ends, as on a system without the parent-death signal.
-            stray = subprocess.Popen(
-                [Path(sys.executable).with_name("nats-server"), "--config", node.home / "nats-server.conf"],
-                stderr=subprocess.DEVNULL,
-            )
-            born = int(
-                Path(f"/proc/{stray.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-            )
-            note = node.home / "nats-server.running"
-            note.write_text(f'{{"pid": {stray.pid}, "born": {born}}}', encoding="ascii")
-            note.chmod(0o600)
+            stray = leave_stray(node.home)
             port = node.bus_port
             await until(lambda: is_taken(port), "it listens")
             await node.open()
@@ -157,6 +148,19 @@ def test_a_server_of_an_earlier_life_is_recognised_ended_and_reported() -> None:
             await until(lambda: node.is_connected, "the node is on its bus")
 
     asyncio.run(run())
+
+
+def leave_stray(home: Path) -> "subprocess.Popen[bytes]":
+    """A server of this node, with the note that its node would have left of it."""
+    stray = subprocess.Popen(
+        [Path(sys.executable).with_name("nats-server"), "--config", home / "nats-server.conf"],
+        stderr=subprocess.DEVNULL,
+    )
+    born = int(Path(f"/proc/{stray.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+    note = home / "nats-server.running"
+    note.write_text(f'{{"pid": {stray.pid}, "born": {born}}}', encoding="ascii")
+    note.chmod(0o600)
+    return stray
 
 
 def is_taken(port: int) -> bool:

@@ -190,7 +190,7 @@ def test_a_members_certificate_does_not_make_it_a_server() -> None:
                 b'"name":"rogue","cluster":"%s"}\r\nRS+ $G hd.>\r\nPING\r\n' % name.encode()
             )
             await until(lambda: "authentication error" in one.log.text(), f"refused: {one.log.text()}")
-            await until(lambda: transport.is_closing(), "the server ended the connection")
+            await until(transport.is_closing, "the server ended the connection")
             transport.abort()
 
     asyncio.run(run())

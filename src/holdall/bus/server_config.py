@@ -25,6 +25,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Of certificates, log and the rest."""
     node: str
     system: str
+    instance: str = ""
+    """Text of this process. Servers of one name turn each other away, and two processes with one node's identity could
+    not find out about each other then.
+    """
     listen: tuple[str, int]
     hosts: tuple[str, ...]
     """Under which it is reached from outside."""
@@ -55,7 +59,7 @@ def config_text(config: ServerConfig) -> str:
     return "\n".join(
         (
             "# Written by holdall at each start of the node; changes are lost.",
-            f"server_name: {_text(config.node)}",
+            f"server_name: {_text(config.node + config.instance)}",
             f"listen: {_text(shown(host, port))}",
             f"max_payload: {FRAME_BYTES_MAX}",
             "max_control_line: 1024",

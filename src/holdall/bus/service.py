@@ -1,6 +1,7 @@
 """The bus of one node, whole: its own server if it runs one, the port for joining, and its connection."""
 
 import asyncio
+import secrets as randomness
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,7 @@ class OwnBus:
         """
         self.system = system
         self._key = key
+        self._instance = f"-{randomness.token_hex(4)}"
         self._log = log
         self._why = ""
         self._on_state: OnState | None = None
@@ -170,6 +172,7 @@ class OwnBus:
             ServerConfig(
                 folder=system.folder,
                 node=system.membership.node,
+                instance=self._instance,
                 system=system.membership.system,
                 listen=listen,
                 hosts=own.hosts,
