@@ -148,10 +148,15 @@ def _place(
     nodes = sorted(by_node, key=lambda node: (node != own, -free[node], node < own, node))
     places: list[_Place] = []
     failed: Unplaceable | None = None
-    for node in nodes[: NODES_LOOKED_AT if len(nodes) > 1 else 1]:
-        found = _on_one(needs, by_node[node], own, [facts for facts in pools if facts.node != node])
+    looked_at = 0
+    whole = [option for need in needs for option in need.options if option.count == ALL_COUNT]
+    for looked_at, node in enumerate(nodes[:NODES_LOOKED_AT], start=1):
+        others = [facts for facts in pools if facts.node != node] if whole else []
+        found = _on_one(needs, by_node[node], own, others)
         if isinstance(found, _Place):
             places.append(found)
+            if found.ready == 0 and (not wide or len(places) == PLACEMENTS_MAX):
+                break
         elif len(nodes) == 1:
             failed = found
     if len(nodes) != 1 and not any(one.ready == 0 for one in places):
@@ -161,7 +166,7 @@ def _place(
         if failed is None:
             raise AssertionError("nothing was found, and nothing failed")
         return failed
-    return _chosen(places, own, wide=wide, turns=turns, more=len(nodes) > NODES_LOOKED_AT)
+    return _chosen(places, own, wide=wide, turns=turns, more=len(nodes) > looked_at)
 
 
 def _on_one(
@@ -200,7 +205,9 @@ def _over_several(
     """Up to four placements over several nodes; what fails first when there is none."""
     free = {facts.spot: facts.free for facts in pools}
     wanted = [name for need in needs for name in need.options[0].pools]
-    there = {node: {facts.name for facts in pools if facts.node == node} for node in nodes}
+    there: dict[str, set[str]] = {node: set() for node in nodes}
+    for facts in pools:
+        there[facts.node].add(facts.name)
     # Few nodes: those that have most of what is asked for come first.
     order = sorted(nodes, key=lambda node: (node != own, -sum(name in there[node] for name in wanted)))
     rank = {node: number for number, node in enumerate(order)}

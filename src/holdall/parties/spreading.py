@@ -49,6 +49,7 @@ def _room(
     """A chain (spot, need that moves on from there), …, (spot with room, -1): breadth first, so a shortest one."""
     came: dict[Spot, tuple[Spot, int] | None] = dict.fromkeys(reachable[need])
     queue = list(reachable[need])
+    moved = {need}
     for spot in queue:
         if left.get(spot, 0) > 0:
             path: list[tuple[Spot, int]] = [(spot, -1)]
@@ -58,7 +59,8 @@ def _room(
                 step = came[step[0]]
             return path[::-1]
         for other, row in enumerate(given):
-            if row.get(spot, 0) > 0:
+            if other not in moved and row.get(spot, 0) > 0:
+                moved.add(other)
                 for further in reachable[other]:
                     if further not in came:
                         came[further] = (spot, other)
