@@ -148,14 +148,15 @@ def _place(
     nodes = sorted(by_node, key=lambda node: (node != own, -free[node], node < own, node))
     places: list[_Place] = []
     failed: Unplaceable | None = None
-    looked_at = 0
+    more = len(nodes) > NODES_LOOKED_AT
     whole = [option for need in needs for option in need.options if option.count == ALL_COUNT]
-    for looked_at, node in enumerate(nodes[:NODES_LOOKED_AT], start=1):
+    for node in nodes[:NODES_LOOKED_AT]:
         others = [facts for facts in pools if facts.node != node] if whole else []
         found = _on_one(needs, by_node[node], own, others)
         if isinstance(found, _Place):
             places.append(found)
             if found.ready == 0 and (not wide or len(places) == PLACEMENTS_MAX):
+                more = node != nodes[-1]
                 break
         elif len(nodes) == 1:
             failed = found
@@ -166,7 +167,7 @@ def _place(
         if failed is None:
             raise AssertionError("nothing was found, and nothing failed")
         return failed
-    return _chosen(places, own, wide=wide, turns=turns, more=len(nodes) > looked_at)
+    return _chosen(places, own, wide=wide, turns=turns, more=more)
 
 
 def _on_one(
