@@ -5,6 +5,7 @@ Every directory has its own clock rate and draws its own spreads, from one seed.
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 
 import msgspec
 
@@ -158,6 +159,7 @@ class Net:
         """(from, to, message) of all that were posted between nodes since `count` was called."""
         self.bytes = 0
         self._flying: list[tuple[float, int, Site, Event]] = []
+        """A heap: soonest first."""
         self._number = 0
 
     def add(self, name: str, *pools: PoolNews, **fields: object) -> Site:
@@ -220,7 +222,7 @@ class Net:
                 self._number += 1
                 due = self.now_ms + self.random.uniform(*self.delay_ms)
                 event = Received(Address(sender, part), CODEC.decode(body))
-                self._flying.append((due, self._number, site, event))
+                heappush(self._flying, (due, self._number, site, event))
 
     def count(self) -> tuple[int, int]:
         """(messages, bytes) since the last call."""
@@ -240,9 +242,9 @@ class Net:
                 ),
                 default=(end + 1, 0, ""),
             )
-            flight = min(self._flying, key=lambda one: one[:2], default=None)
+            flight = self._flying[0] if self._flying else None
             if flight is not None and flight[0] <= min(timer[0], end):
-                self._flying.remove(flight)
+                heappop(self._flying)
                 self.now_ms = flight[0]
                 if flight[2].up:
                     flight[2].handle(flight[3])

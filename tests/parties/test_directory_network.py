@@ -100,7 +100,7 @@ def test_nobody_is_called_silent_because_of_lost_messages(count: int) -> None:
     net.loss, net.delay_ms = 0.2, (1, 800)
     for site in sites:
         site.changes.clear()
-    net.run(60 * 1100)
+    net.run(30 * 1100)
     assert [change for site in sites for change in site.changes] == []
 
 
@@ -113,16 +113,16 @@ def rounds_of(net: Net) -> int:
 
 def test_an_idle_round_costs_each_node_one_question_and_one_answer(net: Net) -> None:
     count = len(net.sites)
-    net.run(20 * 1100)  # what the start has left to tell
+    net.run(8 * 1100)  # what the start has left to tell
     net.count()
     before = rounds_of(net)
     for site in net.sites:
         site.changes.clear()
-    net.run(20 * 1100)
+    net.run(10 * 1100)
     assert [change for site in net.sites for change in site.changes] == []
     rounds = rounds_of(net) - before
     kinds = [type(message) for _, _, message in net.messages]
-    assert 19 * count <= rounds <= 22 * count
+    assert 9 * count <= rounds <= 12 * count
     assert kinds.count(Summary) == rounds
     assert abs(kinds.count(Difference) - rounds) <= 2  # those under way at either end of the count
     assert kinds.count(Tell) == 0

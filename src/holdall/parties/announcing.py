@@ -11,6 +11,7 @@ import msgspec
 
 from holdall.parties.directory_messages import (
     POOLS_PER_NODE_MAX,
+    REBUTTALS_MAX,
     TEXT_MAX,
     AnnouncedState,
     DirectorySettings,
@@ -20,6 +21,9 @@ from holdall.parties.directory_messages import (
 from holdall.parties.neighbours import PoolNews
 from holdall.parties.pool_log import PoolLog
 from holdall.parties.pool_side import PoolSide
+
+READ_MAX = 10_000
+"""Pools that are read for the first time in one turn; more come in the next rounds."""
 
 
 class OwnPools(Protocol):
@@ -106,6 +110,9 @@ class OwnEntry:
         self.beat = 0
         self.header: Header | None = None
         self.log = PoolLog()
+        self._initial = 0
+        self._unread: list[str] = []
+        """Pools that the log of this life has no line of yet, last one first."""
         self.since_ms = 0
         self.aside = False
         """Left out of planning: another node had the name first."""
@@ -118,31 +125,43 @@ class OwnEntry:
         return (self.rebuttal, self.incarnation)
 
     def begin(self, passed_ms: int) -> None:
-        """Say all: at the start, and in a new life after a rebuttal."""
+        """Say all: at the start, and in a new life after a rebuttal. What is beyond `READ_MAX` is read in later rounds."""
         self.pools.take_touched()
         self.log.begin_again()
-        for seq, pool in enumerate(islice(self.pools.all(), POOLS_PER_NODE_MAX), start=1):
-            self.log.put(seq, pool, self.pools.news(pool))
-        self.log.drop_unlisted()
+        self._unread = list(islice(self.pools.all(), POOLS_PER_NODE_MAX))
+        self._initial = len(self._unread)
+        self._unread.reverse()
+        self._read()
         self.beat += 1
-        self.header = self._header(passed_ms, initial=self.log.have)
+        self.header = self._header(passed_ms)
 
     def refresh(self, passed_ms: int) -> bool:
         """Read what was touched, and the node's state. Returns whether the state is another."""
         if self.header is None:
             return False
         self.beat += 1
-        for pool in self.pools.take_touched():
-            news = self.pools.news(pool)
-            if news != self.log.news.get(pool):
-                self.log.put(self.log.have + 1, pool, news)
-        header = self._header(passed_ms, initial=self.header.initial)
+        if self._unread:
+            self._read()
+        else:
+            for pool in self.pools.take_touched():
+                news = self.pools.news(pool)
+                if news != self.log.news.get(pool):
+                    self.log.put(self.log.have + 1, pool, news)
+        header = self._header(passed_ms)
         same = msgspec.structs.replace(header, said=self.header.said, quarantine_ms=self.header.quarantine_ms)
         if same == self.header:
             return False
         changed = header.state != self.header.state
         self.header = header
         return changed
+
+    def _read(self) -> None:
+        # One line for each, in order, so that a log of `initial` lines has them all; what changes meanwhile waits.
+        for _ in range(min(READ_MAX, len(self._unread))):
+            pool = self._unread.pop()
+            self.log.put(self.log.have + 1, pool, self.pools.news(pool))
+        if not self._unread:
+            self.log.drop_unlisted()
 
     def stop(self) -> None:
         """The last word of this start."""
@@ -152,7 +171,7 @@ class OwnEntry:
 
     def rebut(self, told: Row, passed_ms: int) -> None:
         """Others tell of this node what it has not said: begin a life that is above it."""
-        self.rebuttal = told.rebuttal + 1
+        self.rebuttal = min(told.rebuttal + 1, REBUTTALS_MAX)
         if self.header is not None:
             self.begin(passed_ms)
 
@@ -176,10 +195,10 @@ class OwnEntry:
         """An independent twin, which reads the same pools."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.log = self.log.copy()
+        twin.log, twin._unread = self.log.copy(), list(self._unread)
         return twin
 
-    def _header(self, passed_ms: int, *, initial: int) -> Header:
+    def _header(self, passed_ms: int) -> Header:
         settings = self.settings
         state = self.pools.state
         left = max(self.quarantine_ms - passed_ms, 0) if state == "quarantine" else 0
@@ -196,5 +215,5 @@ class OwnEntry:
             since_ms=self.since_ms,
             address=settings.address[:TEXT_MAX],
             location=settings.location[:TEXT_MAX],
-            initial=initial,
+            initial=self._initial,
         )

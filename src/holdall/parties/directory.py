@@ -104,6 +104,7 @@ class Directory:
             state.phase,
             state.round,
             state.round_armed,
+            state.rebutted_in,
             own.row(),
             own.header,
             own.rebuttal,

@@ -10,6 +10,7 @@ from holdall.parties.directory_messages import (
     NODES_MAX,
     NUMBER_MAX,
     POOLS_PER_NODE_MAX,
+    REBUTTALS_MAX,
     TEXT_MAX,
     TOMBSTONES_MAX,
     Cloned,
@@ -34,8 +35,6 @@ UNITS_MAX = 1_000_000
 LABELS_MAX = 32
 POOL_ID_MAX = 8192
 """A pool's id holds its name and all its labels."""
-REBUTTALS_MAX = 1 << 31
-"""So that a node can always contradict what others tell of it."""
 DIGEST_MAX = (1 << 64) - 1
 
 _LABEL_VALUE_RE = re.compile(r"[A-Za-z0-9._+/-]{1,128}\Z")

@@ -32,6 +32,7 @@ POOLS_KNOWN_MAX = 1_000_000
 """Pools of all other nodes together."""
 TOMBSTONES_MAX = 250
 NUMBER_MAX = (1 << 53) - 1
+REBUTTALS_MAX = 1 << 31
 
 AnnouncedState: TypeAlias = Literal["serving", "quarantine", "draining", "stopped"]
 
@@ -146,7 +147,7 @@ class Page(msgspec.Struct, frozen=True):
     upto: int = 0
     lines: tuple[Line, ...] = ()
     more: bool = False
-    """The sender knows later lines."""
+    """The sender knows later lines and tells them when it is asked to go on."""
     quiet_ms: int = 0
     """How long the sender has heard nothing of the node."""
 

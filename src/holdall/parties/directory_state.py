@@ -7,9 +7,11 @@ from typing import Literal, Self, TypeAlias
 from holdall.machine.contract import Address, Effect, Message, Send
 from holdall.parties.announcing import OwnEntry, OwnPools
 from holdall.parties.directory_messages import (
+    BUS,
     DIRECTORY,
     DirectorySettings,
     Member,
+    Presence,
     Row,
     Tombstone,
     Warned,
@@ -39,6 +41,8 @@ class DirectoryState:
         self.phase: Phase = "starting"
         self.round_armed = False
         self.has_warned_full = False
+        self.rebutted_in = -1
+        """Round of the latest rebuttal."""
         self.out: list[Effect] = []
         self._cycle = 0
         self._queue: list[str] = []
@@ -89,6 +93,11 @@ class DirectoryState:
         """For the node's log."""
         self.tell_node(Warned(text))
 
+    def show_presence(self) -> None:
+        """Ask whether somebody else runs under this identity."""
+        message = Presence(self.settings.instance, self.own.incarnation, serving=self.phase == "serving")
+        self.out.append(Send(Address(self.settings.node, BUS), message))
+
     # ------------------------------------------------------------ what is known
 
     def row_of(self, node: str) -> Row | None:
@@ -122,7 +131,9 @@ class DirectoryState:
         silent = sorted(node for node, known in self.known.by_id.items() if known.state == "silent")
         live = {node for node, known in self.known.by_id.items() if known.state not in {"silent", "stopped"}}
         if silent and (not live or self.round % SILENT_TURN == 0):
-            return silent[(self.round // (SILENT_TURN if live else 1)) % len(silent)]
+            # Each begins elsewhere: after an outage of the bus all look for all, and must not ask the same one.
+            turn = _number_of(self.settings.node) + self.round // (SILENT_TURN if live else 1)
+            return silent[turn % len(silent)]
         if not live:
             return None
         while self._queue:

@@ -81,7 +81,8 @@ class Gossip:
             if row.node in state.tombstones or (mine is None and row.node == state.settings.node):
                 continue
             mine = mine or Row(row.node)
-            self._take_beat(row)
+            if row.beat > mine.beat:
+                self._take_beat(row)
             if lacks(row, mine):
                 behind.append(row)
             elif lacks(mine, row):
@@ -138,11 +139,18 @@ class Gossip:
             self._state.known.take_beat(known, row.beat)
 
     def _rebut(self, rows: Sequence[Row]) -> None:
-        """Others tell more of this node than it has said: from an earlier start, or by mistake or malice."""
+        """Others tell more of this node than it has said: from an earlier start, by mistake or malice, or of a copy."""
         state = self._state
         for row in rows:
             if row.node == state.settings.node and state.own.is_foretold(row):
+                if state.own.header is not None and state.rebutted_in == state.round:
+                    # Whoever goes on telling it is contradicted in the next round: each time costs a whole new log.
+                    return
+                if state.rebutted_in < 0 and state.phase == "serving":
+                    state.warn("others have been told of this node what it has not said; it has contradicted")
+                state.rebutted_in = state.round
                 state.own.rebut(row, state.ms_of(state.round))
+                state.show_presence()
 
     def _tell(self, peer: str, behind: Iterable[Row]) -> None:
         """Pages of these nodes from where the peer's knowledge ends, in a bounded number of messages."""
@@ -156,8 +164,9 @@ class Gossip:
             after, more = (row.have if row.life == mine.life else 0), True
             while more and messages < state.settings.tells_max:
                 page, used = self._page(row.node, after=min(after, mine.have), room=room)
-                pages.append(page)
                 after, more, room = page.upto, page.more, room - used
+                is_last = messages + 1 == state.settings.tells_max
+                pages.append(msgspec.structs.replace(page, more=more and is_last))
                 if more or room <= 0:
                     state.tell(peer, Tell(tuple(pages)))
                     pages, room, messages = [], TELL_BYTES, messages + 1
@@ -182,6 +191,6 @@ class Gossip:
 
 def lacks(row: Row, mine: Row) -> bool:
     """Whether who knows `row` of a node can learn from who knows `mine`, its beat apart."""
-    if row.life != mine.life:
+    if row.incarnation != mine.incarnation or row.rebuttal != mine.rebuttal:
         return mine.life > row.life
     return mine.said > row.said or mine.have > row.have

@@ -6,10 +6,9 @@ of the two says so and is left out of planning until one of them is renamed or f
 
 from typing import Self
 
-from holdall.machine.contract import Address, CancelTimer, Save, Send, SetTimer
+from holdall.machine.contract import CancelTimer, Save, SetTimer
 from holdall.model.durations import show_duration
 from holdall.parties.directory_messages import (
-    BUS,
     OUTCAST_KEY,
     OWN_NAME_KEY,
     Cloned,
@@ -151,14 +150,8 @@ class Naming:
             state.phase = "refused"
             state.tell_node(MustStop(self._clone_text("")))
         elif state.phase == "serving":
-            self.show_presence()
+            state.show_presence()
             state.warn("another process has started with the identity of this node; it is told to end")
-
-    def show_presence(self) -> None:
-        """Ask whether somebody else runs under this identity."""
-        state = self._state
-        message = Presence(state.settings.instance, state.own.incarnation, serving=state.phase == "serving")
-        state.out.append(Send(Address(state.settings.node, BUS), message))
 
     # ------------------------------------------------------------ others' starts
 
@@ -216,7 +209,7 @@ class Naming:
         if state.phase != "serving":
             return
         if state.known.by_id and state.round % PRESENCE_ROUNDS == 0:
-            self.show_presence()
+            state.show_presence()
         self._look_for_clash()
 
     def _is_over(self, node: str, since: int) -> bool:
@@ -267,7 +260,7 @@ class Naming:
         state = self._state
         settings = state.settings
         self.hellos += 1
-        self.show_presence()
+        state.show_presence()
         hello = Hello(
             settings.name, settings.instance, state.own.incarnation, state.own.since_ms, settings.address
         )
