@@ -27,6 +27,8 @@ ANSWER_S = 2
 PENDING_FRAMES_MAX = 65_536
 PENDING_BYTES_MAX = 32 * 1024 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
+_BARRIER = b"barrier "
+"""Begins what a connection sends to its own node to see it come back; no frame begins so."""
 _PING_S = 3600
 """nats-py's own pings are not needed: `alive` asks the server, and the server asks us."""
 
@@ -206,7 +208,7 @@ class Connection:
 
     async def _see_own(self) -> None:
         self._own = asyncio.get_running_loop().create_future()
-        self._own_body = secrets.token_bytes(16)
+        self._own_body = _BARRIER + secrets.token_bytes(16)
         await self._client.publish(subject(self._system, self._node, self._node), self._own_body)
         done, _ = await asyncio.wait(
             (self._own, self.lost), timeout=ANSWER_S, return_when=asyncio.FIRST_COMPLETED
@@ -219,7 +221,8 @@ class Connection:
         sender = sender_of(message.subject, self._system, self._node)
         if sender is None:
             self._refused(f"a message on the subject {message.subject[:128]!r}, which no node has")
-        elif sender == self._node:
+        elif sender == self._node and message.data.startswith(_BARRIER):
+            # Another process with this identity has a barrier of its own.
             if message.data == self._own_body and self._own is not None and not self._own.done():
                 self._own.set_result(None)
         else:

@@ -1,0 +1,171 @@
+"""Real nodes with real nats-servers: joined by pasted lines, killed, copied, named twice, forgotten."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from node.waiting import until
+from system.many_nodes import NodeProcess, System, is_alive, system
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def hosts() -> Iterator[System]:
+    with system() as made:
+        yield made
+
+
+def joined(hosts: System, *folders: str) -> list[NodeProcess]:
+    """Nodes `lab-…` that serve as one system; each joins with the line of the one before it."""
+    nodes = [hosts.node(folder, f"lab-{folder}", f"psu-{folder}") for folder in folders]
+    nodes[0].serve("--new")
+    for before, node in pairwise(nodes):
+        node.join(before.join_line())
+    return nodes
+
+
+def sees(node: NodeProcess, *names: str) -> bool:
+    """Whether the node has heard the pools of exactly these nodes, its own included."""
+    listed = node.command("pools", "--json")
+    return {row["node"] for row in json.loads(listed.stdout)["pools"]} == set(names)
+
+
+def run(node: NodeProcess, *needs: str) -> str:
+    """`holdall run` with these needs: what the command finds in HOLDALL_UNITS_PSU and in the benches' variables."""
+    options = [word for need in needs for word in ("--need", need)]
+    done = node.command("run", *options, "--wait", "20s", "--", "env")
+    assert done.returncode == 0, done.stderr
+    units = [line.partition("=")[2] for line in done.stdout.splitlines() if line.startswith("HOLDALL_UNITS_")]
+    return " ".join(sorted(units))
+
+
+def test_three_nodes_joined_by_pasted_lines_and_the_death_of_the_first(hosts: System) -> None:
+    a, b, c = joined(hosts, "a", "b", "c")
+    for node in (a, b, c):
+        until(lambda node=node: sees(node, "lab-a", "lab-b", "lab-c"), "all know each other")  # type: ignore[misc]
+        assert run(node, "bench-a", "bench-b", "bench-c") == "0@lab-a 0@lab-b 0@lab-c"
+    assert set(run(b, "psu:3").split(",")) == {"psu-a@lab-a", "psu-b@lab-b", "psu-c@lab-c"}
+    servers = [node.server_pid() for node in (a, b, c)]
+    assert all(is_alive(pid) for pid in servers)
+
+    a.kill()
+    assert run(b, "bench-b", "bench-c") == "0@lab-b 0@lab-c"
+    assert run(c, "bench-c", "bench-b") == "0@lab-b 0@lab-c"
+    until(lambda: not is_alive(servers[0]), "no nats-server outlives its node")
+
+    a.serve()
+    assert is_alive(a.server_pid())
+    for node in (a, b, c):
+        until(lambda node=node: sees(node, "lab-a", "lab-b", "lab-c"), "the first node is back")  # type: ignore[misc]
+        assert run(node, "bench-a", "bench-b", "bench-c") == "0@lab-a 0@lab-b 0@lab-c"
+    assert [node.stop() for node in (a, b, c)] == [0, 0, 0]
+    assert not any(is_alive(pid) for pid in servers)
+
+
+def test_c14_a_copied_state_folder_is_refused_and_the_node_that_it_was_copied_from_goes_on(
+    hosts: System,
+) -> None:
+    a, b = joined(hosts, "a", "b")
+    until(lambda: sees(a, "lab-a", "lab-b"), "both know each other")
+    # Ports of its own, so that nothing but the identity is in the way.
+    copy = hosts.node("copy", "lab-b", "psu-b")
+    shutil.copytree(
+        b.state, copy.state, ignore=lambda _, names: [name for name in names if name.endswith(".sock")]
+    )
+    copy.begin("serve")
+    status, said = copy.ended()
+    assert status == 78, said
+    assert "another process with the identity of this node" in said.splitlines()[-1]
+    assert run(a, "bench-a", "bench-b") == "0@lab-a 0@lab-b"
+    assert run(b, "bench-a", "bench-b") == "0@lab-a 0@lab-b"
+
+
+def test_a_second_node_of_a_name_is_refused_with_the_address_of_the_first(hosts: System) -> None:
+    (a,) = joined(hosts, "a")
+    other = hosts.node("x", "lab-a")
+    other.begin_join(a.join_line())
+    status, said = other.ended()
+    assert status == 77
+    (error,) = (line for line in said.splitlines() if line.startswith("holdall: "))
+    address = a.config.read_text().partition('listen = "127.0.0.1:')[2].partition('"')[0]
+    assert f'node name "lab-a" is in use by 127.0.0.1:{address} (key ' in error
+    assert error.endswith("Choose [node].name, or run: holdall forget lab-a")
+    assert not (other.state / "bus").exists()
+    other.config.write_text(other.config.read_text().replace('"lab-a"', '"lab-x"'))
+    other.join(a.join_line())
+    until(lambda: sees(a, "lab-a", "lab-x"), "under another name it is in")
+
+
+def test_a_node_that_is_gone_is_forgotten_and_its_name_is_free(hosts: System) -> None:
+    a, b = joined(hosts, "a", "b")
+    until(lambda: sees(a, "lab-a", "lab-b"), "both know each other")
+    refused = a.command("forget", "lab-b")
+    assert refused.returncode == 77
+    assert "Stop it first, or: holdall forget lab-b --force" in refused.stderr
+    assert a.command("forget", "lab-z").returncode == 64
+    b.stop()
+    until(lambda: a.command("forget", "lab-b").returncode == 0, "a stopped node is forgotten")
+    b.begin("serve")
+    status, said = b.ended()
+    assert status == 78, said
+    assert 'was removed from the system by "holdall forget" at lab-a' in said.splitlines()[-1]
+    fresh = hosts.node("c", "lab-b", "psu-c")
+    fresh.join(a.command("join").stdout.strip())
+    until(lambda: sees(a, "lab-a", "lab-b"), "the name belongs to another one now")
+    assert run(a, "bench-a", "bench-c") == "0@lab-a 0@lab-b"
+
+
+def test_a_code_that_is_damaged_used_or_of_nobody_lets_nobody_in(hosts: System) -> None:
+    (a,) = joined(hosts, "a")
+    line = a.join_line()
+    b = hosts.node("b", "lab-b")
+    for wrong, status, text in (
+        (line[:-1], 64, "no join code"),
+        ("holdall join hd1-zzzz", 64, "no join code"),
+    ):
+        b.begin_join(wrong)
+        assert b.ended()[0] == status
+        assert text in b.said()
+    b.join(line)
+    thief = hosts.node("t", "lab-t")
+    thief.begin_join(line)
+    status, said = thief.ended()
+    assert (status, "the code was used by another node" in said) == (77, True), said
+    until(lambda: "joining refused" in a.said(), "the refusal is logged")
+    fresh = a.command("join").stdout.strip()
+    a.stop()
+    thief.begin_join(fresh)
+    status, said = thief.ended()
+    assert (status, "nobody to join with" in said) == (69, True), said
+
+
+def test_a_node_that_joins_without_a_configuration_writes_one_and_serve_goes_on_with_it(
+    hosts: System,
+) -> None:
+    a = hosts.node("a", "lab-a", defaults="")
+    a.serve("--new")
+    b = hosts.node("b", "lab-b", bus="")
+    b.config.unlink()
+    b.join(a.join_line(), "--name", "lab-b", "--state", str(b.state), "--config", str(b.config))
+    assert "join       nobody can join through it" not in b.said()
+    assert 'name = "lab-b"' in b.config.read_text()
+    assert b.stop() == 0
+    b.serve()
+    with b.client() as client:
+        assert client.welcome.node == "lab-b"
+    again = b.command("join", "hd1-x", "--config", str(b.config), "--name", "lab-q")
+    assert again.returncode == 78
+    assert 'gives this node the name "lab-b"' in again.stderr
+
+
+def test_a_node_alone_says_how_others_could_join_it_and_makes_nothing_for_the_bus(hosts: System) -> None:
+    a = hosts.node("a", "lab-a", bus="")
+    a.serve("--new")
+    assert 'Set listen = "0.0.0.0:4222" below [bus]' in a.said()
+    assert (a.folder / "out").read_text() == ""
+    assert a.command("join").returncode == 77
+    assert not (a.state / "bus").exists()
+    assert run(a, "bench-a") == "0"
