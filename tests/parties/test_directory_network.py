@@ -73,8 +73,7 @@ def test_both_sides_of_a_partition_notice_it_and_meet_again(net: Net) -> None:
     assert told == {away.node for away in other}
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize(("count", "seed"), [(3, 0), (3, 1), (3, 2), (8, 0), (8, 1), (8, 2), (64, 0)])
 def test_loss_repetition_and_reordering_only_slow_it_down(count: int, seed: int) -> None:
     net = Net(seed)
     sites = system(net, count, GPU)
