@@ -66,10 +66,11 @@ class Seat:
 
 
 class GivenSeat(Seat):
-    """On a bus that the caller has made, or on a cluster that somebody else runs."""
+    """On a cluster that somebody else runs, or on a bus that the caller has made."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, members: tuple[Member, ...] = ()) -> None:
         self.bus = bus
+        self.members = members
 
     def join_code(self) -> str:
         raise Refused(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TextIO
 
 from holdall.bus.identity import NodeKey
-from holdall.bus.interface import Bus
 from holdall.machine.contract import Address
 from holdall.machine.link import LINK
 from holdall.machine.link_orders import AllParts, Shun
@@ -25,7 +24,7 @@ from holdall.node.host_lock import HostLocks, Owner
 from holdall.node.identity import identity_of
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
-from holdall.node.membership import CODE_VALID_S, GivenSeat, Seat, join, seat_of
+from holdall.node.membership import CODE_VALID_S, Seat, join, seat_of
 from holdall.node.ports import NodePorts
 from holdall.node.process import this_process
 from holdall.node.recorder import Recorder
@@ -60,10 +59,10 @@ class Service:
         new: bool = False,
         trace: Path | None = None,
         log_to: TextIO | None = None,
-        bus: Callable[[str], Bus] | None = None,
+        seat: Callable[[NodeKey], Seat] | None = None,
         code: str = "",
     ) -> None:
-        """`bus`: gives a node with this id its bus, in place of the one that settings and state folder say.
+        """`seat`: gives a node its place in a system, instead of the one that settings and state folder say.
 
         `code`: join a system with it before the start.
         """
@@ -80,7 +79,7 @@ class Service:
         """Known once `start` has read it."""
         self._stopped = asyncio.Event()
         self._failure = ""
-        self._given_bus = bus
+        self._given_seat = seat
         self._code = code
         self.seat = Seat()
         """Known once `start` has found it."""
@@ -288,8 +287,8 @@ class Service:
         }
 
     def _find_seat(self, key: NodeKey) -> Seat:
-        if self._given_bus is not None:
-            return GivenSeat(self._given_bus(key.id))
+        if self._given_seat is not None:
+            return self._given_seat(key)
         return seat_of(self.settings, key, self.log, self._may_join)
 
     def _may_join(self, name: str, node: str) -> str:
