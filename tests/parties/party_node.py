@@ -200,9 +200,9 @@ class Node:
         }
 
     def ask(self, what: str, arg: str = "", uid: int = 1000) -> frames.Listing:
-        """A question of a client that comes for it only. All parts of a long answer are joined."""
+        """A question of a client that comes for it only, about this node. All parts of a long answer are joined."""
         client = Client(self, f"asker-{self.now_ms}-{self._lots}", uid=uid)
-        answers = client.say(frames.Ask(client.number(), what, arg))  # type: ignore[arg-type]
+        answers = client.say(frames.Ask(client.number(), what, arg, local=True))  # type: ignore[arg-type]
         client.close(gone=True)
         whole = answers[0]
         assert isinstance(whole, frames.Listing), whole

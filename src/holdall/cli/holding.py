@@ -14,7 +14,7 @@ from holdall.cli.why import why_lines
 from holdall.client.conversation import Conversation
 from holdall.model import frames
 from holdall.model.durations import finite_duration, show_duration
-from holdall.model.errors import Unreachable
+from holdall.model.errors import BadSpec, Unreachable
 from holdall.model.names import short_id, unit_text
 
 app = typer.Typer()
@@ -199,7 +199,7 @@ def drain(
     """No new grants on this node: leases go on, waiting claims keep their place."""
     with converse(url) as node:
         if node_name and node_name != node.welcome.node:
-            raise Unreachable(f"{node_name} is not the node that answers ({node.welcome.node}). Use --url.")
+            raise _not_here(node, node_name, "drain --end" if end else "drain")
         answer = node.ask(frames.Drain(n=node.number(), on=not end))
     if isinstance(answer, frames.Drained):
         sys.stderr.write(plain(answer.text) + "\n")
@@ -214,6 +214,19 @@ def clear(
         answer = node.ask(frames.Clear(n=node.number(), unit=unit))
     if isinstance(answer, frames.Drained):
         sys.stderr.write(plain(answer.text) + "\n")
+
+
+def _not_here(node: Conversation, name: str, command: str) -> BadSpec:
+    """A command about a node itself, given to another one."""
+    here = node.welcome.node
+    known = {one.node: one for one in node.listing(frames.Ask(n=node.number(), what="node")).known}
+    if name not in known:
+        names = ", ".join([here, *known])
+        return BadSpec(f"no node is named {name!r}. Known: {names}")
+    at = f" ({known[name].address})" if known[name].address else ""
+    return BadSpec(
+        f"{name}{at} is another node than the one that answers ({here}). Run there: holdall {command}"
+    )
 
 
 def _tell(answer: frames.FromNode, *, json: bool) -> None:

@@ -95,7 +95,9 @@ class Joining:
             for node, one in _rows(inquiry, LeaseOf)
             if one.by_key or matches_id(one.view.lease, inquiry.typed)
         }
-        views |= {view.lease: view for view in self._held_views(inquiry) if matches_id(view.lease, inquiry.typed)}
+        views |= {
+            view.lease: view for view in self._held_views(inquiry) if matches_id(view.lease, inquiry.typed)
+        }
         return [views[lease] for lease in sorted(views)]
 
     def history(self, inquiry: Inquiry, lease: str = "") -> list[frames.LogRow]:
@@ -283,9 +285,10 @@ def _unit_named(unit: frames.UnitRow, names: dict[str, NamedOf]) -> frames.UnitR
 def _claim_of(party: str) -> ClaimId | None:
     """The claim that a text of another node names, if it names one."""
     try:
-        return claim_named(party)
+        claim = claim_named(party)
     except ValueError:
         return None
+    return claim if 0 <= claim.incarnation < 2**53 and 0 <= claim.counter < 2**53 else None
 
 
 def _age(found: tuple[Stamp | None, Why]) -> tuple[bool, tuple[Stamp, ...], int, str]:

@@ -23,15 +23,20 @@ PIECE_BYTES_MAX = 48 * 1024
 PIECES_MAX = 512
 """Of one answer: 24 MiB."""
 WINDOW = 4
+PLACEMENTS_MAX = 16
+NODES_MAX = 64
+"""Of one placement: a claim has at most so many pools."""
 CLAIMS_MAX = 500
 """Claims that one question names."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Small = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+"""So that sums over many rows of a peer that lies stay numbers that a frame can carry."""
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 What: TypeAlias = Literal["pools", "who", "queue", "log", "find", "lines", "claims"]
 Pools: TypeAlias = tuple[str, ...]
 """Pool ids on one node."""
-Places: TypeAlias = tuple[tuple[str, Pools], ...]
+Places: TypeAlias = Annotated[tuple[tuple[str, Pools], ...], msgspec.Meta(max_length=NODES_MAX)]
 """One placement of a claim: (node id, pools there), in the order in which it visits them."""
 
 
@@ -88,9 +93,9 @@ class HeldOf(msgspec.Struct, frozen=True, tag="held"):
 
     claim: ClaimId
     units: tuple[HeldUnit, ...]
-    since_ms: int
-    ttl_ms: int
-    for_ms: int | None = None
+    since_ms: Count
+    ttl_ms: Count
+    for_ms: Count | None = None
 
 
 class WaitOf(msgspec.Struct, frozen=True, tag="wait"):
@@ -98,7 +103,7 @@ class WaitOf(msgspec.Struct, frozen=True, tag="wait"):
 
     claim: ClaimId
     why: Why
-    placements: tuple[Places, ...] = ()
+    placements: Annotated[tuple[Places, ...], msgspec.Meta(max_length=PLACEMENTS_MAX)] = ()
     """Empty: it has no place anywhere but at the answering node."""
     stamp: Stamp | None = None
     """Its age, where the node knows it."""
@@ -112,14 +117,14 @@ class LineOf(msgspec.Struct, frozen=True, tag="line"):
     """Ids of the nodes of this placement, in order; empty for a claim that has not come (`absent`)."""
     state: Literal["waits", "parked", "active", "absent"]
     pools: Pools = ()
-    position: int = 0
-    waiting: int = 0
-    ahead: int = 0
-    overtaken: int = 0
-    passes_left: int = 0
-    passes_bound: int = 0
+    position: Small = 0
+    waiting: Small = 0
+    ahead: Small = 0
+    overtaken: Small = 0
+    passes_left: Small = 0
+    passes_bound: Small = 0
     blockers: tuple[Blocker, ...] = ()
-    more: int = 0
+    more: Small = 0
     stamp: Stamp | None = None
     note: str = ""
 
@@ -131,7 +136,7 @@ class NamedOf(msgspec.Struct, frozen=True, tag="named"):
     printed: str
     holder: str
     reason: str = ""
-    until_ms: int | None = None
+    until_ms: Count | None = None
     renewing: bool = True
 
 

@@ -62,6 +62,7 @@ def merged(
     placed = [
         _placed(number, places, lines, not_asked, name_of)
         for number, places in enumerate(wait.placements, start=1)
+        if places
     ]
     if not placed:
         return wait.why

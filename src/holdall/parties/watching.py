@@ -14,6 +14,7 @@ from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec
 from holdall.parties.asking import why_not
+from holdall.parties.neighbours import Neighbour
 from holdall.parties.questions import PIECE_BYTES_MAX, PeerHappened, PeerWatch
 from holdall.parties.rows import Rows, parts
 from holdall.parties.state import Session, State
@@ -77,11 +78,11 @@ class Watching:
     def fired(self) -> None:
         """Renew the subscriptions, or end them."""
         state = self._state
-        wanted = self._wanted()
-        for peer in [peer for peer in state.followed if peer not in wanted]:
+        wished = {known.node for known in self._wished()}
+        for peer in [peer for peer in state.followed if peer not in wished]:
             del state.followed[peer]
             self._send(peer, PeerWatch(state.incarnation, on=False))
-        self._subscribe(wanted)
+        self._subscribe(self._wanted())
 
     def happened(self, peer: str, message: PeerHappened) -> None:
         """Rows of a node that is watched."""
@@ -131,15 +132,15 @@ class Watching:
 
     # ------------------------------------------------------------ inside
 
+    def _wished(self) -> list[Neighbour]:
+        """Peers that somebody here watches, the silent ones included: their rows are told when they are back."""
+        nodes = set(self._state.watchers.values())
+        neighbours = self._state.neighbours.nodes()
+        return [known for known in neighbours if ALL_NODES in nodes or known.node in nodes]
+
     def _wanted(self) -> list[str]:
-        """Peers that somebody here watches and that can be asked."""
-        state = self._state
-        nodes = set(state.watchers.values())
-        return [
-            known.node
-            for known in state.neighbours.nodes()
-            if (ALL_NODES in nodes or known.node in nodes) and not why_not(known)
-        ]
+        """Those of them that can be asked."""
+        return [known.node for known in self._wished() if not why_not(known)]
 
     def _subscribe(self, peers: Iterable[str]) -> None:
         state = self._state

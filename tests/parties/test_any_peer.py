@@ -1,0 +1,197 @@
+"""Whatever another node says, an agent goes on: its clients are answered once and in time, and nothing of its own changes."""
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import inspect
+from parties.joined_nodes import Asker, Net
+from parties.party_node import Client, pool
+
+from holdall.leases.messages import AGENT
+from holdall.machine.codec import CODEC, CodecError
+from holdall.machine.contract import Address, ProtocolViolation
+from holdall.model import frames
+from holdall.parties.asking import ANSWER_MS, PATIENCE
+from holdall.parties.questions import BetweenAgents, PeerAnswer, PeerAsk, PeerHappened, Question, Row
+from holdall.protocols.vocabulary import ClaimId
+
+WORDS: list[str] = [
+    "",
+    "gpu",
+    "psu/p1",
+    "lab-1",
+    "id11-bal",
+    "id22-bal",
+    "id33-bal",
+    "id11-bal.1.1",
+    "id22-bal.1.1",
+    "id33-bal.1.7",
+    "id22-bal.99999999999999999999999.1",
+    "..",
+    "²",
+    "\x1b[2J",
+    "7K4M-Q2",
+    "é" * 30,
+]
+
+
+IDS = ["id33-bal", "id33-bal", "id33-bal", "id11-bal", "id22-bal", "nobody"]
+PARTIES = [
+    "",
+    "id11-bal.1.1",
+    "id22-bal.1.1",
+    "id33-bal.1.1",
+    "id22-bal.99999999999999999999999.1",
+    "..",
+    "²",
+]
+
+
+def any_of(kind: inspect.Type) -> st.SearchStrategy[object]:
+    """Any value that a message of this type can carry."""
+    match kind:
+        case inspect.IntType(ge=ge, le=le, lt=lt):
+            most = le if le is not None else lt - 1 if lt is not None else 2**63 - 1
+            least = -(2**63) if ge is None else ge
+            near = [value for value in (0, 1, 2, 3, least, most) if least <= value <= most]
+            return st.one_of(st.sampled_from(near), st.integers(least, most))
+        case inspect.StrType():
+            return st.one_of(st.sampled_from(WORDS), st.text(max_size=8))
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.NoneType():
+            return st.none()
+        case inspect.LiteralType(values=values):
+            return st.sampled_from(list(values))
+        case inspect.UnionType(types=types):
+            return st.one_of(*map(any_of, types))
+        case inspect.VarTupleType(item_type=item):
+            return st.lists(any_of(item), max_size=2).map(tuple)
+        case inspect.TupleType(item_types=items):
+            return st.tuples(*map(any_of, items))
+        case inspect.DictType(key_type=key, value_type=value):
+            return st.dictionaries(any_of(key), any_of(value), max_size=2)
+        case inspect.StructType(cls=cls, fields=fields):
+            # Ids of the liar's own claims, and of claims of others, are what gets furthest.
+            drawn = {field.name: any_of(field.type) for field in fields}
+            drawn |= {"party": st.sampled_from(PARTIES)} if "party" in drawn else {}
+            drawn |= {"node": st.sampled_from(IDS)} if cls is ClaimId else {}
+            return st.builds(cls, **drawn)
+        case _:
+            raise AssertionError(f"{kind} is new in messages between agents: tell how to draw it")
+
+
+MESSAGES = any_of(inspect.type_info(BetweenAgents))
+ROWS = any_of(inspect.type_info(Row))
+
+
+def answers(numbers: list[int]) -> st.SearchStrategy[PeerAnswer]:
+    """Answers to what has been asked, with any rows."""
+    return st.builds(
+        PeerAnswer,
+        n=st.sampled_from(numbers),
+        incarnation=st.just(1),
+        piece=st.integers(0, 3),
+        last=st.booleans(),
+        rows=st.lists(ROWS, max_size=4).map(tuple),
+        refused=st.sampled_from(["", "", "", "no"]),
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_clients_are_answered_once_and_nothing_of_the_node_changes_whatever_a_peer_says(
+    data: st.DataObject,
+) -> None:
+    net = Net()
+    one = net.add("lab-1", pool("gpu", "0"))
+    two = net.add("lab-2", pool("psu", "p1"))
+    liar = net.add("lab-3")
+    holder = Client(one, "a")
+    lease = holder.gets("gpu:1")
+    waiting = Client(one, "b").waits("gpu:1")
+    Client(two, "c").gets("psu:1")
+    net.deaf.add(liar.id)
+    watcher = Client(one, "watcher")
+    watcher.say(frames.Watch(watcher.number()))
+    questions = [
+        ("pools", ""),
+        ("who", ""),
+        ("queue", ""),
+        ("log", ""),
+        ("why", "7K4M-Q2"),
+        ("show", "7K4M-Q2"),
+        ("why", waiting.claim),
+    ]
+    askers = [Asker(net, one) for _ in questions]
+    for asker, (what, arg) in zip(askers, questions, strict=True):
+        asker.ask(what, arg)
+    net.deliver()
+    told = [asker.answer() for asker in askers]
+    held = one.held()
+    numbers = sorted(one.agent.state.inquiries.open) or [1]
+    happened = st.builds(
+        PeerHappened,
+        incarnation=st.just(1),
+        rows=st.lists(any_of(inspect.type_info(frames.LogRow)), max_size=2).map(tuple),
+    )
+    drawn = data.draw(
+        st.lists(st.one_of(answers(numbers), answers(numbers), happened, MESSAGES), max_size=10)
+    )
+    for message in drawn:
+        try:
+            message = CODEC.decode(CODEC.encode(message))  # noqa: PLW2901 - as it comes over the link
+        except CodecError:
+            continue
+        try:
+            net.arrive(Address(liar.id, AGENT), Address(one.id, AGENT), message)
+        except ProtocolViolation:
+            continue
+        net.deliver()
+    net.pass_ms(3 * (PATIENCE + 1) * ANSWER_MS, step=ANSWER_MS // 2)
+    for asker, before in zip(askers, told, strict=True):
+        after = asker.answer()
+        assert (before is None) != (after is None), "one answer, once"
+    for told_row in watcher.inbox():
+        frames.read_answer(frames.pack(told_row)[frames.LENGTH_BYTES :])
+    assert one.held() == held
+    assert [view.lease for view in one.ask("who").leases if view.node == "lab-1"] == [lease.lease.lease]
+    assert not one.agent.state.inquiries.open
+    one.check_counts()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_question_is_answered_in_frames_that_fit_and_changes_nothing(data: st.DataObject) -> None:
+    net = Net()
+    one, asks = net.add("lab-1", pool("gpu", "0", "1"), pool("psu", "p1")), net.add("lab-2")
+    client = Client(one, "a")
+    client.gets("gpu:1")
+    client.waits("gpu:2")
+    saved = dict(one.records)
+    shape = any_of(inspect.type_info(Question))
+    for n, question in enumerate(data.draw(st.lists(shape, min_size=1, max_size=6)), start=1):
+        assert isinstance(question, Question)
+        sent = CODEC.decode(CODEC.encode(PeerAsk(n, 1, question)))
+        net.sent.clear()
+        net.arrive(Address(asks.id, AGENT), Address(one.id, AGENT), sent)
+        told = [message for _, _, message in net.sent if isinstance(message, PeerAnswer)]
+        assert [answer.n for answer in told] == [n] * len(told)
+        assert told[-1].last
+        assert dict(one.records) == saved
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200), MESSAGES)
+def test_bytes_of_no_message_are_refused(noise: bytes, message: msgspec.Struct) -> None:
+    try:
+        data = CODEC.encode(message)
+    except CodecError:
+        return
+    for body in (noise, data[: len(data) // 2], data + noise[:1], data[:5] + noise + data[5:]):
+        try:
+            value = CODEC.decode(body)
+        except CodecError:
+            continue
+        assert isinstance(value, msgspec.Struct)
+    assert CODEC.decode(data) == message
