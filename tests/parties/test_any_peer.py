@@ -1,6 +1,7 @@
 """Whatever another node says, an agent goes on: its clients are answered once and in time, and nothing of its own changes."""
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
@@ -11,8 +12,22 @@ from holdall.leases.messages import AGENT
 from holdall.machine.codec import CODEC, CodecError
 from holdall.machine.contract import Address, ProtocolViolation
 from holdall.model import frames
+from holdall.model.listings import PoolRow, UnitRow
+from holdall.model.why import Blocker, Why
 from holdall.parties.asking import ANSWER_MS, PATIENCE
-from holdall.parties.questions import BetweenAgents, PeerAnswer, PeerAsk, PeerHappened, Question, Row
+from holdall.parties.questions import (
+    BetweenAgents,
+    HeldOf,
+    LineOf,
+    NamedOf,
+    PeerAnswer,
+    PeerAsk,
+    PeerHappened,
+    PoolOf,
+    Question,
+    Row,
+    WaitOf,
+)
 from holdall.protocols.vocabulary import ClaimId
 
 WORDS: list[str] = [
@@ -91,9 +106,9 @@ def answers(numbers: list[int]) -> st.SearchStrategy[PeerAnswer]:
         PeerAnswer,
         n=st.sampled_from(numbers),
         incarnation=st.just(1),
-        piece=st.integers(0, 3),
-        last=st.booleans(),
-        rows=st.lists(ROWS, max_size=4).map(tuple),
+        piece=st.sampled_from([0, 0, 0, 1, 2]),
+        last=st.sampled_from([True, True, False]),
+        rows=st.lists(ROWS, min_size=1, max_size=4).map(tuple),
         refused=st.sampled_from(["", "", "", "no"]),
     )
 
@@ -158,6 +173,75 @@ def test_clients_are_answered_once_and_nothing_of_the_node_changes_whatever_a_pe
     assert [view.lease for view in one.ask("who").leases if view.node == "lab-1"] == [lease.lease.lease]
     assert not one.agent.state.inquiries.open
     one.check_counts()
+
+
+LIAR = "id33-bal"
+FAR_TOO_LARGE = "id22-bal.99999999999999999999999.1"
+WHY = Why("7K4MQ2" + "0" * 20, "a@lab-3", 1, 1, 1, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("what", "row"),
+    [
+        (
+            "pools",
+            PoolOf(
+                PoolRow(
+                    "x", "lab-1", {}, "system", 1, 0, 1, 0, 0, (UnitRow("u", "held", 1, party=FAR_TOO_LARGE),)
+                )
+            ),
+        ),
+        ("queue", WaitOf(ClaimId(LIAR, 1, 1), WHY, placements=((),))),
+        ("queue", WaitOf(ClaimId(LIAR, 1, 1), WHY, placements=((("nobody", ("x",)),),))),
+        ("queue", LineOf(ClaimId("nobody", 1, 1), ("nobody", "nobody"), "active")),
+        (
+            "queue",
+            LineOf(
+                ClaimId(LIAR, 1, 1),
+                (LIAR,),
+                "waits",
+                blockers=(Blocker("", "", "", "", (), party=FAR_TOO_LARGE),),
+            ),
+        ),
+        ("who", HeldOf(ClaimId("nobody", 2**63 - 1, 1), (), 2**53, 2**53, 2**53)),
+        ("who", HeldOf(ClaimId("id22-bal", 2**63 - 1, 2**63 - 1), (), 2**53, 2**53, 2**53)),
+    ],
+)
+def test_the_rows_that_were_hardest_to_bear(what: str, row: Row) -> None:
+    net = Net()
+    one, _, liar = net.add("lab-1"), net.add("lab-2"), net.add("lab-3")
+    net.deaf.add(liar.id)
+    asker = Asker(net, one)
+    asker.ask(what)
+    net.deliver()
+    answer = CODEC.decode(CODEC.encode(PeerAnswer(1, 1, 0, last=True, rows=(row,))))
+    net.arrive(Address(liar.id, AGENT), Address(one.id, AGENT), answer)
+    net.deliver()
+    listing = asker.answer()
+    assert isinstance(listing, frames.Listing)
+    assert listing.not_asked == ()
+    frames.read_answer(frames.pack(listing)[frames.LENGTH_BYTES :])
+
+
+def test_a_peer_speaks_for_itself_only() -> None:
+    net = Net()
+    one, _, liar = net.add("lab-1", pool("gpu", "0")), net.add("lab-2"), net.add("lab-3")
+    Client(one, "a").gets("gpu:1")
+    own = Client(one, "b").waits("gpu:1")
+    net.deaf.add(liar.id)
+    rows = (
+        WaitOf(one.agent.state.by_printed[own.claim].record.claim, WHY),
+        WaitOf(ClaimId("id22-bal", 1, 1), WHY),
+        NamedOf(one.agent.state.by_printed[own.claim].record.claim, "0" * 26, "nobody"),
+    )
+    asker = Asker(net, one)
+    asker.ask("queue")
+    net.deliver()
+    net.arrive(Address(liar.id, AGENT), Address(one.id, AGENT), PeerAnswer(1, 1, 0, last=True, rows=rows))
+    net.deliver()
+    listing = asker.answer()
+    assert isinstance(listing, frames.Listing)
+    assert [(why.claim, why.holder) for why in listing.waits] == [(own.claim, "b@lab-1")]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

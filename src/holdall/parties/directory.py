@@ -34,6 +34,7 @@ from holdall.parties.directory_messages import (
     Hello,
     Leaving,
     Member,
+    Met,
     NameTaken,
     Outcast,
     OwnName,
@@ -177,6 +178,9 @@ class Directory:
                     self._naming.present(message)
             case ForgetNode():
                 self._forgetting.asked(sender, message)
+            case Met(node, name):
+                if not self.state.is_mute:
+                    self.state.meet(Member(node, name))
             case Leaving():
                 self._leave()
             case ClockRead():

@@ -7,7 +7,7 @@ Between nodes, part `directory` to part `directory`:
 - at once, to a few: `Tell` (joined, draining, stopped), `Tombstones` (a node was forgotten).
 
 Inside a node: to part `node` `MayServe`, `StartRefused`, `Warned`, `MustStop`, `Shunned`, `ForgetDone`; from it
-`Leaving`, and from it or the agent `ForgetNode`. To the agent `NeighboursChanged`. To part `bus`, which the driver
+`Leaving` and `Met`, and from it or the agent `ForgetNode`. To the agent `NeighboursChanged`. To part `bus`, which the driver
 plays, `Presence`: post it to the node's own id, and give what comes from the own id as of part `bus`. So two
 processes with one identity hear each other.
 """
@@ -275,6 +275,13 @@ class Leaving(msgspec.Struct, frozen=True, tag="leaving"):
     """From `node`: it ends now. A few others are told; the directory does nothing after it."""
 
 
+class Met(msgspec.Struct, frozen=True, tag="met"):
+    """From `node`: the bus knows of a node of the system that may be new to the directory."""
+
+    node: str
+    name: str
+
+
 class ForgetNode(msgspec.Struct, frozen=True, tag="forget_node"):
     """An operator removes a node, by name or id. Answered with `ForgetDone` of the same number."""
 
@@ -294,7 +301,7 @@ FromPeer: TypeAlias = (
     Hello | Welcome | NameTaken | Cloned | YouAreForgotten | Summary | Difference | Tell | Tombstones
 )
 ToNode: TypeAlias = MayServe | StartRefused | MustStop | Warned | Shunned | ForgetDone
-FromNode: TypeAlias = Leaving | ForgetNode | Presence
+FromNode: TypeAlias = Leaving | Met | ForgetNode | Presence
 DirectoryMessage: TypeAlias = FromPeer | ToNode | FromNode
 
 

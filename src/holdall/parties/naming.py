@@ -267,8 +267,8 @@ class Naming:
         for node in sorted(state.known.by_id):
             if not self.asked.setdefault(node, False):
                 state.tell(node, hello)
-        if self.read_from and not self.has_read:
-            others = [node for node in sorted(self.asked) if self.asked[node]]
+        others = [node for node in sorted(self.asked) if self.asked[node]]
+        if others and not self.has_read:
             self.read_from = others[self.hellos % len(others)]
             self._gossip.open(self.read_from)
         state.out.append(SetTimer(HELLO_TIMER, settings.hello_ms))

@@ -28,7 +28,7 @@ from holdall.machine.contract import (
 from holdall.parties.saying import check_to_manager
 from holdall.protocols.chain.claims import counted
 from holdall.protocols.chain.manager import Manager
-from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, Promote, ShrinkRow, ToManager
+from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, Kill, Promote, ShrinkRow, ToManager
 from holdall.protocols.chain.rows import Limit, Row, claim_named
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, PROMOTE_TIMER, ROW_KEY, Settings
 from holdall.protocols.vocabulary import ClaimId
@@ -171,12 +171,18 @@ class PoolSide:
         check_to_manager(self.node, sender, message, row, clock=manager.clock, ttl_max_ms=self._ttl_max_ms)
         if sender.node != self.node:
             self.book.heard(sender.node, out)
-        if isinstance(message, Promote) and message.claim.node == self.node and self.stands is not None:
-            # No renewal compares a node with itself, so a row of a claim that is over would stay for ever; and a
-            # node that was paused or cut off may promote one longer after its end than any tombstone is kept.
-            if not self.stands(message.claim, message.attempt):
-                return
+        if isinstance(message, Promote | Kill) and self._is_over_here(message):
+            return
         manager.receive(sender, message, out)
+
+    def _is_over_here(self, message: Promote | Kill) -> bool:
+        """Whether a claim of this node has ended, whose row another node still sends on or calls back.
+
+        No renewal compares a node with itself, so such a row would stay here for ever; and a node that stood still
+        or was cut off may speak of it longer after its end than any tombstone is kept.
+        """
+        claim = message.claim
+        return claim.node == self.node and self.stands is not None and not self.stands(claim, message.attempt)
 
     def _compare_lists(self, sender: Address, standing: Standing, out: list[Effect]) -> None:
         answer, over = self.peers.standing(sender.node, standing, self.manager.epoch, self._comparing(out))

@@ -89,7 +89,8 @@ def whole_node(node: WholeNode) -> Host:
     if node.directory is not None:
         directory = Directory(node.directory, side, incarnation=node.incarnation)
         parts[DIRECTORY] = directory
-        neighbours = DirectoryView(directory)
+        neighbours = view = DirectoryView(directory)
+        claimant.is_gone = view.is_forgotten
     parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant, life=claims)
     first = frozenset({DIRECTORY}) if node.gated else None
     link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance, first=first)
