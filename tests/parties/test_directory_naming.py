@@ -31,6 +31,8 @@ from holdall.parties.directory_messages import (
     Row,
     StartRefused,
     Summary,
+    Tombstone,
+    Tombstones,
     Warned,
     Welcome,
 )
@@ -87,6 +89,19 @@ def test_nobody_answers_so_the_node_serves_after_the_last_pause() -> None:
         assert to_node(MayServe()) not in effects
     assert to_node(MayServe()) in made.handle(TimerFired("hello"))
     assert made.handle(TimerFired("hello")) == []
+
+
+def test_a_start_goes_on_when_the_node_that_it_reads_from_is_forgotten() -> None:
+    made = directory(members=(Member("lab-2", "b"), Member("lab-3", "c")))
+    made.start()
+    made.handle(Received(PEER, Welcome("i1", Row("id1"))))
+    made.handle(Received(Address("lab-3", DIRECTORY), Tombstones((Tombstone("lab-2", "b", "c"),))))
+    effects = made.handle(TimerFired("hello"))
+    assert [effect.to.node for effect in effects if isinstance(effect, Send)] == ["id1", "lab-3"]
+    made.handle(Received(Address("lab-3", DIRECTORY), Welcome("i1", Row("id1"))))
+    assert Send(Address("lab-3", DIRECTORY), Summary((), made.state.forgotten_digest)) in made.handle(
+        TimerFired("hello")
+    )
 
 
 def test_an_answer_to_an_earlier_process_counts_for_nothing() -> None:
