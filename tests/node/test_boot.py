@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdall.leases.records import QuarantineRecord
 from holdall.model.errors import BadConfig
 from holdall.node import boot, paths
 from holdall.node.boot import Start, decide
@@ -156,3 +157,40 @@ def test_the_start_of_this_process_is_read_from_proc() -> None:
 def test_a_clock_of_the_last_century_is_not_plausible() -> None:
     assert not boot.clock_is_plausible(0)
     assert boot.clock_is_plausible(WALL)
+
+
+def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_power_too() -> None:
+    lost = decide(
+        lab("power"), None, node=ID, boot_id="A", is_new=False, none_alive=False, boottime_ms=HOUR, wall_ms=WALL
+    )
+    assert lost.boot.quarantine_ms == 102_000
+    start = again(lost.record, "B", durability="power")
+    assert (start.kind, start.boot.quarantine_ms) == ("reboot", 102_000)
+    assert start.record.quarantine_end_ms == HOUR + 60_000 + 102_000
+    # and anew, if the power fails once more
+    assert again(start.record, "C", durability="power").boot.quarantine_ms == 102_000
+
+
+def test_a_quarantine_that_has_ended_is_not_waited_for_after_a_power_cut() -> None:
+    lost = decide(
+        lab("power"), None, node=ID, boot_id="A", is_new=False, none_alive=False, boottime_ms=HOUR, wall_ms=WALL
+    )
+
+    def rebooted(waited_out: int) -> Start:
+        return decide(
+            lab("power"),
+            lost.record,
+            node=ID,
+            boot_id="B",
+            is_new=False,
+            none_alive=False,
+            boottime_ms=HOUR,
+            wall_ms=WALL,
+            waited_out=waited_out,
+        )
+
+    assert rebooted(lost.record.incarnation).boot.quarantine_ms == 0
+    # that of an earlier start proves nothing
+    assert rebooted(lost.record.incarnation - 1).boot.quarantine_ms == 102_000
+    assert boot.waited_out(None) == 0
+    assert boot.waited_out(QuarantineRecord(7)) == 7

@@ -35,11 +35,13 @@ def make_bus(
     system: str = FOREIGN_SYSTEM,
     program: Path | None = None,
     may_join: Callable[[str, str], str] = anybody,
+    on_notice: Callable[[str, bytes], None] | None = None,
 ) -> OwnBus | NatsBus | None:
     """The bus of a node whose state folder is `folder`; None: it stands alone. Nothing is opened yet.
 
     `listen` (host, port) without a membership founds a system. `advertise`: addresses to tell others in place of
     those found. `servers` and `creds`: a NATS cluster that somebody else runs, where the system has the name `system`.
+    `on_notice`: hears what nodes tell all others there (`NatsBus.announce`); on servers of their own the bus itself does.
     `may_join` (name, id): why a node that wants to join can't have this name; "" when it can.
     Raises BadConfig for what waiting can't mend.
     """
@@ -50,7 +52,7 @@ def make_bus(
                 f"[bus].servers names other servers, but this node belongs to a system with servers of its own ({home}). "
                 "Take servers out of [bus], or remove that folder to leave the system."
             )
-        return foreign_bus(key, servers=servers, creds=creds, system=system, log=log)
+        return foreign_bus(key, servers=servers, creds=creds, system=system, log=log, on_notice=on_notice)
     if listen is not None and not 0 < listen[1] <= PORT_MAX:
         raise BadConfig(
             f"[bus].listen: the port must be between 1 and {PORT_MAX}, as two more ports follow it."
@@ -71,7 +73,13 @@ def make_bus(
 
 
 def foreign_bus(
-    key: NodeKey, *, servers: Sequence[str], creds: Path | None, system: str, log: Log
+    key: NodeKey,
+    *,
+    servers: Sequence[str],
+    creds: Path | None,
+    system: str,
+    log: Log,
+    on_notice: Callable[[str, bytes], None] | None = None,
 ) -> NatsBus:
     """The bus over servers that somebody else runs. Raises BadConfig."""
     if not is_system_name(system):
@@ -92,7 +100,9 @@ def foreign_bus(
             raise BadConfig(f"{creds} is no NATS credentials file: {problem}.") from None
         return Login(rights=rights, sign=lambda data: sign(seed, data), tls=tls)
 
-    return NatsBus(system, key.id, servers=lambda: urls, login=login, log=log, foreign=True)
+    return NatsBus(
+        system, key.id, servers=lambda: urls, login=login, log=log, on_notice=on_notice, foreign=True
+    )
 
 
 def nats_config_text(nodes: Sequence[tuple[str, str]], system: str = FOREIGN_SYSTEM) -> str:
@@ -105,18 +115,22 @@ def nats_config_text(nodes: Sequence[tuple[str, str]], system: str = FOREIGN_SYS
         "# Each node needs a login of its own, as the servers must know who publishes.",
     ]
     for name, node in nodes:
-        publish, subscribe = may_publish(system, node)[0], may_subscribe(system, node)[0]
+        publish, subscribe = may_publish(system, node), may_subscribe(system, node)
         lines += [
             "",
             f"# node {name} ({node})",
-            f'#   nsc add user --name {node} --allow-pub "{publish}" --allow-sub "{subscribe}"',
+            f'#   nsc add user --name {node} --allow-pub "{",".join(publish)}" --allow-sub "{",".join(subscribe)}"',
             "#   or in the server's configuration, beside the login's user and password or nkey:",
             "permissions: {",
-            f'  publish: {{ allow: ["{publish}"] }}',
-            f'  subscribe: {{ allow: ["{subscribe}"] }}',
+            f"  publish: {{ allow: {_listed(publish)} }}",
+            f"  subscribe: {{ allow: {_listed(subscribe)} }}",
             "}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{one}"' for one in subjects) + "]"
 
 
 def _url(text: str) -> str:

@@ -13,7 +13,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdall.machine.contract import Boot
+from holdall.leases.messages import MANAGER
+from holdall.leases.records import QUARANTINE_KEY, QuarantineRecord
+from holdall.machine.contract import Boot, Record
+from holdall.machine.host import SEPARATOR
 from holdall.model.errors import BadConfig
 from holdall.node import paths
 from holdall.node.configured import Settings
@@ -24,6 +27,9 @@ Kind: TypeAlias = Literal["first", "same", "reboot", "lost"]
 
 BOOT_ID_ENV = "HOLDALL_BOOT_ID"
 """Replaces the kernel's boot id, so that a test can pretend a reboot."""
+
+WAITED_OUT_KEY = f"{MANAGER}{SEPARATOR}{QUARANTINE_KEY}"
+"""Where the journal tells which start's quarantine ended last."""
 
 _SHIFT = 20
 
@@ -52,6 +58,11 @@ def kernel_boot_id() -> str:
     )
 
 
+def waited_out(record: Record | None) -> int:
+    """The incarnation that the record at `WAITED_OUT_KEY` names; 0: no quarantine has ended yet."""
+    return record.incarnation if isinstance(record, QuarantineRecord) else 0
+
+
 def clock_is_plausible(wall_ms: int) -> bool:
     """Whether a start that takes its fences from the wall clock may trust it."""
     return wall_ms >= RELEASED_S * 1000
@@ -68,12 +79,13 @@ def decide(
     boottime_ms: int,
     wall_ms: int,
     others_served: bool = False,
+    waited_out: int = 0,
 ) -> Start:
     """Which start this is. `node`: the id that the key in the state folder gives.
 
     `is_new`: the operator says that this node is new. `none_alive`: no earlier node of this name has run since
     process 1 began, which is longer ago than a lease can live. `others_served`: another node of this host gave
-    units of our pools in this kernel boot. Raises BadConfig for a folder of another node, or with another's key.
+    units of our pools in this kernel boot. `waited_out`: the latest start whose quarantine ended while it ran. Raises BadConfig for a folder of another node, or with another's key.
     """
     name = settings.node.name
     if earlier is None:
@@ -102,7 +114,10 @@ def decide(
     if same:
         left = max(0, earlier.quarantine_end_ms - boottime_ms)
     else:
-        left = 0 if earlier.durability == "power" else settings.defaults.quarantine_ms
+        # What was left of a quarantine can't be told: that clock is gone. So all of it is waited for again.
+        in_quarantine = earlier.quarantine_end_ms > 0 and waited_out != earlier.incarnation
+        complete = earlier.durability == "power" and not in_quarantine
+        left = 0 if complete else settings.defaults.quarantine_ms
     if others_served:
         left = settings.defaults.quarantine_ms
     if is_new:

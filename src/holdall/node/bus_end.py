@@ -14,6 +14,7 @@ from holdall.machine.codec import CODEC, CodecError
 from holdall.machine.contract import Address, Message
 from holdall.machine.link import LINK
 from holdall.machine.link_frames import LinkFrame, LinkOpen
+from holdall.node.beacons import Beacon, Beacons
 from holdall.node.clock import boottime_ms
 from holdall.parties.directory_messages import BUS, DIRECTORY, Presence
 
@@ -39,7 +40,7 @@ class Log(Protocol):
 class BusEnd:
     """Frames to and from the other nodes. Without a bus every frame is dropped and counted."""
 
-    def __init__(self, node: str, bus: Bus | None, log: Log) -> None:
+    def __init__(self, node: str, bus: Bus | None, log: Log, beacons: Beacons | None = None) -> None:
         self.put: Put = _nowhere
         self.posted = 0
         self.heard = 0
@@ -51,6 +52,7 @@ class BusEnd:
         self.text = ""
         self._node = node
         self._bus = bus
+        self._beacons = beacons
         self._log = log
         self._reached = asyncio.Event()
         self._refused_logged_ms: int | None = None
@@ -61,15 +63,19 @@ class BusEnd:
             await self._bus.open(self._on_frame, self._on_state)
 
     async def reached(self, *, within_s: float) -> None:
-        """Return when frames can go out, or after this time. Without a bus at once."""
+        """Return when frames can go out and who is there has had a moment to answer, or after this time."""
         if self._bus is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
                     await self._reached.wait()
+        if self._beacons is not None:
+            await self._beacons.begin()
 
     async def close(self) -> None:
         """What was posted is written if it can be; nothing comes any more."""
         self.put = _nowhere
+        if self._beacons is not None:
+            self._beacons.close()
         bus, self._bus = self._bus, None
         if bus is not None:
             await bus.close()
@@ -101,6 +107,8 @@ class BusEnd:
         if sender == self._node and isinstance(message, Presence):
             # A process with this node's key, perhaps this one.
             self.put(DIRECTORY, Address(self._node, BUS), message)
+        elif sender != self._node and isinstance(message, Beacon) and self._beacons is not None:
+            self._beacons.heard(sender, message)
         elif sender != self._node and isinstance(message, LinkFrame | LinkOpen):
             self.heard += 1
             self.put(LINK, Address(sender, LINK), message)

@@ -7,20 +7,33 @@ loads nothing of it.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from holdall.bus.identity import NodeKey
 from holdall.bus.interface import Bus
 from holdall.model.errors import Refused
 from holdall.node import paths
+from holdall.node.beacons import Beacon, Beacons
 from holdall.node.configured import RHO_PPM, BusSettings, Settings
 from holdall.parties.directory_messages import Member
 
 if TYPE_CHECKING:
+    from holdall.bus.nats import NatsBus
     from holdall.bus.service import OwnBus
     from holdall.bus.system import Facts
 
 CODE_VALID_S = 3600
-MayJoin = Callable[[str, str], str]
-"""(name, id) -> why a node can't join under this name; empty when it can."""
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """What the bus asks and tells the node."""
+
+    may_join: Callable[[str, str], str]
+    """(name, id) -> why a node can't join under this name; empty when it can."""
+    met: Callable[[str, str], None]
+    """(id, name) of a node that is there."""
+    differs: Callable[[str, str, str], None]
+    """(id, name, what) of a node with other system-wide settings."""
 
 
 class Log(Protocol):
@@ -49,6 +62,7 @@ class Seat:
     """Where others reach this node's server; empty without one."""
     is_server = False
     """Others can join here."""
+    beacons: Beacons | None = None
 
     def join_code(self) -> str:
         """A fresh code for one node. Raises Refused where nobody can join."""
@@ -66,11 +80,19 @@ class Seat:
 
 
 class GivenSeat(Seat):
-    """On a cluster that somebody else runs, or on a bus that the caller has made."""
+    """On a bus that the caller has made, with the nodes that are known on it."""
 
     def __init__(self, bus: Bus, members: tuple[Member, ...] = ()) -> None:
         self.bus = bus
         self.members = members
+
+
+class ForeignSeat(Seat):
+    """On a cluster that somebody else runs: nodes find each other by beacons."""
+
+    def __init__(self, bus: "NatsBus", beacons: Beacons) -> None:
+        self.bus = bus
+        self.beacons = beacons
 
     def join_code(self) -> str:
         raise Refused(
@@ -127,7 +149,7 @@ def facts_of(settings: Settings) -> "Facts":
     return Facts(protocol=defaults.protocol, ttl_max_ms=defaults.ttl_max_ms, rho_ppm=RHO_PPM)
 
 
-def seat_of(settings: Settings, key: NodeKey, log: Log, may_join: MayJoin) -> Seat:
+def seat_of(settings: Settings, key: NodeKey, log: Log, wishes: Wishes) -> Seat:
     """The seat that settings and state folder say. Nothing is opened yet. Raises BadConfig."""
     bus = settings.bus or BusSettings()
     if not bus.listen and not bus.servers and not (settings.state / paths.BUS_NAME).exists():
@@ -135,11 +157,14 @@ def seat_of(settings: Settings, key: NodeKey, log: Log, may_join: MayJoin) -> Se
     from holdall.bus.entry import make_bus
     from holdall.bus.service import OwnBus
 
+    facts = facts_of(settings)
+    own = Beacon(settings.name, facts.protocol, facts.ttl_max_ms, facts.rho_ppm)
+    beacons = Beacons(own, met=wishes.met, differs=wishes.differs)
     made = make_bus(
         settings.state,
         key,
         name=settings.name,
-        facts=facts_of(settings),
+        facts=facts,
         log=log,
         listen=bus.listen,
         advertise=bus.advertise,
@@ -147,11 +172,15 @@ def seat_of(settings: Settings, key: NodeKey, log: Log, may_join: MayJoin) -> Se
         creds=bus.creds,
         system=bus.system,
         program=bus.server,
-        may_join=may_join,
+        may_join=wishes.may_join,
+        on_notice=beacons.announced,
     )
     if made is None:
         return Seat()
-    return OwnSeat(made, key.id) if isinstance(made, OwnBus) else GivenSeat(made)
+    if isinstance(made, OwnBus):
+        return OwnSeat(made, key.id)
+    beacons.bus = made
+    return ForeignSeat(made, beacons)
 
 
 async def join(settings: Settings, key: NodeKey, code: str) -> None:

@@ -11,10 +11,10 @@ from typing import TextIO
 from holdall.bus.identity import NodeKey
 from holdall.machine.contract import Address
 from holdall.machine.link import LINK
-from holdall.machine.link_orders import AllParts, Shun
+from holdall.machine.link_orders import AllParts
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node import boot, paths
-from holdall.node.admission import Admission, name_in_use
+from holdall.node.admission import Admission
 from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.configured import Settings
@@ -24,7 +24,7 @@ from holdall.node.host_lock import HostLocks, Owner
 from holdall.node.identity import identity_of
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
-from holdall.node.membership import CODE_VALID_S, Seat, join, seat_of
+from holdall.node.membership import Seat, join, seat_of
 from holdall.node.ports import NodePorts
 from holdall.node.process import this_process
 from holdall.node.recorder import Recorder
@@ -32,8 +32,7 @@ from holdall.node.release import version
 from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
-from holdall.parties.directory_messages import DIRECTORY, Leaving, ToNode
-from holdall.parties.inviting import CodeGiven, WantCode
+from holdall.parties.directory_messages import DIRECTORY, Leaving
 from holdall.parties.messages import AGENT, NODE, Reload
 
 USER_SOCKET_MODE = 0o600
@@ -85,7 +84,7 @@ class Service:
         """Known once `start` has found it."""
         self._bus: BusEnd | None = None
         self._ports: NodePorts | None = None
-        self._admission = Admission(self.log, must_stop=self._fail, shun=self._shun)
+        self._admission = Admission(self.log, must_stop=self._fail)
         self._health = Health(self.health)
         self._boot_id = boot.kernel_boot_id()
         self._locks = HostLocks(Owner(settings.name, str(settings.state), self._boot_id))
@@ -139,8 +138,9 @@ class Service:
         if self._code:
             await join(settings, key, self._code)
             self._new = self._new or earlier is None
-        self.seat = self._find_seat(key)
-        start = self._decide(key.id, earlier, others_served=self._take_locks())
+        self.seat = self._admission.seat = self._find_seat(key)
+        waited_out = boot.waited_out(store.record(boot.WAITED_OUT_KEY))
+        start = self._decide(key.id, earlier, others_served=self._take_locks(), waited_out=waited_out)
         failpoint.visit("boot-before-commit")
         if earlier is None:
             store.forget_all()
@@ -152,9 +152,9 @@ class Service:
 
     async def _open_bus(self, node: str) -> BusEnd:
         """Before the machines begin: the first words of the directory should find the bus open."""
-        bus = self._bus = BusEnd(node, self.seat.bus, self.log)
+        bus = self._bus = BusEnd(node, self.seat.bus, self.log, self.seat.beacons)
         await bus.open()
-        if self.seat.members:
+        if self.seat.members or self.seat.beacons:
             await bus.reached(within_s=BUS_WITHIN_S)
         return bus
 
@@ -163,12 +163,14 @@ class Service:
         from holdall.node.assembly import build_host
 
         node = start.record.id
-        process = this_process(self.seat.address or socket.gethostname(), self.seat.members)
+        process = this_process(
+            self.seat.address or socket.gethostname(), (*self.seat.members, *self._admission.met)
+        )
         if self._trace is not None:
             self._recorder = Recorder(
                 self._trace, self.settings, node=node, process=process, version=version()
             )
-        ports = self._ports = NodePorts(node, bus, self._told, self.log)
+        ports = self._ports = NodePorts(node, bus, self._admission.told, self.log)
         host = build_host(
             self.settings,
             node=node,
@@ -180,6 +182,7 @@ class Service:
             host, store, ports, self.log, failed=self._fail, failpoint=failpoint, recorder=self._recorder
         )
         ports.put = ports.bus.put = loop.put
+        self._admission.begin(loop)
         loop.begin(start.boot, is_first=start.is_blank)
         return ports
 
@@ -188,26 +191,6 @@ class Service:
         if self._loop is not None and self._ports is not None:
             self._loop.put(LINK, Address(self._loop.host.node, NODE), AllParts())
             self._ports.open()
-
-    def _told(self, message: ToNode | WantCode) -> None:
-        """What the parts say to the node itself."""
-        if not isinstance(message, WantCode):
-            self._admission.told(message)
-            return
-        code, why_not = "", ""
-        try:
-            code = self.seat.join_code()
-        except HoldallError as error:
-            why_not = error.text
-        given = CodeGiven(message.connection, message.n, code, CODE_VALID_S, why_not)
-        if self._loop is not None:
-            self._loop.put(AGENT, Address(self._loop.host.node, NODE), given)
-
-    def _shun(self, node: str, name: str) -> None:
-        if self._loop is not None:
-            self._loop.put(LINK, Address(self._loop.host.node, NODE), Shun(node))
-        self.seat.shut_out(node)
-        self.log.warning("forgotten: nothing is taken from this node any more", id=node, name=name)
 
     async def until_stopped(self) -> None:
         """Serve until `stop`. Raises NodeFailed when the node can't go on."""
@@ -289,13 +272,7 @@ class Service:
     def _find_seat(self, key: NodeKey) -> Seat:
         if self._given_seat is not None:
             return self._given_seat(key)
-        return seat_of(self.settings, key, self.log, self._may_join)
-
-    def _may_join(self, name: str, node: str) -> str:
-        """Why a node can't join under this name; empty when it can."""
-        if self._loop is None:
-            return "this node is still starting."
-        return name_in_use(self._loop.host, name, node)
+        return seat_of(self.settings, key, self.log, self._admission.wishes())
 
     def _bind(self) -> socket.socket:
         settings = self.settings
@@ -313,7 +290,9 @@ class Service:
         with contextlib.suppress(OSError):
             self.settings.socket.unlink()
 
-    def _decide(self, node: str, earlier: BootRecord | None, *, others_served: bool) -> boot.Start:
+    def _decide(
+        self, node: str, earlier: BootRecord | None, *, others_served: bool, waited_out: int
+    ) -> boot.Start:
         settings = self.settings
         now = boottime_ms()
         return boot.decide(
@@ -328,6 +307,7 @@ class Service:
             boottime_ms=now,
             wall_ms=wall_ms(),
             others_served=others_served,
+            waited_out=waited_out,
         )
 
     def _take_locks(self) -> bool:

@@ -112,6 +112,16 @@ class Store:
         value = _sealed(_BOOT, msgspec.msgpack.encode(record))
         self._transaction([("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(_BOOT, value)])], synced=True)
 
+    def record(self, key: str) -> Record | None:
+        """One of `records`, by its key. Raises JournalBroken when it is damaged."""
+        try:
+            row = self.db.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
+            return None if row is None else CODEC.decode(_checked(key, row[0]))
+        except CodecError as error:
+            raise JournalBroken(f"{self.folder / paths.JOURNAL_NAME}: {error}") from None
+        except sqlite3.Error as error:
+            raise _broken(self.folder, error) from error
+
     def records(self) -> dict[str, Record]:
         """Everything the machines saved and have not forgotten. Raises JournalBroken at a damaged record."""
         kept: dict[str, Record] = {}
