@@ -3,7 +3,7 @@
 Source: chain specification, 2.5, section 6 (timers) and section 7 (claimant's node restarts).
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Self
 
 import msgspec
@@ -35,6 +35,12 @@ REPLANS_MAX = 3
 TRY_FROM_NODES = 4
 
 
+def nobody_is_gone(node: str) -> bool:
+    """For a claimant without a directory."""
+    del node
+    return False
+
+
 class Attempts:
     """The claims of one node and their messages.
 
@@ -57,6 +63,8 @@ class Attempts:
         self.try_from = try_from
         self.repeat_ms = repeat_ms
         self.repeat_most_ms = repeat_most_ms or repeat_ms
+        self.is_gone: Callable[[str], bool] = nobody_is_gone
+        """Whether a node has been removed from the system for good: what it owes is not waited for."""
         self.claims: dict[ClaimId, AnyPhase] = {}
         self.epochs: dict[str, int] = {}
         """Managers' epochs as heard in refusals."""
@@ -307,6 +315,12 @@ class Attempts:
         phase = self.claims.get(claim)
         pause = self.pauses.get(claim)
         if phase is None or pause is None:
+            return
+        for node, attempt in phase.owed:
+            if self.is_gone(node):
+                self.acknowledge(claim, node, attempt, out)
+        phase = self.claims.get(claim)
+        if phase is None or claim not in self.pauses:
             return
         elsewhere = [node for node in self.nodes_owing(phase) if node != self.node]
         self.repeat(phase, elsewhere, out)
