@@ -26,7 +26,14 @@ from holdall.leases.messages import (
     UncleanEnd,
     UnitsBack,
 )
-from holdall.leases.records import FENCE_KEY, LEASE_PREFIX, PREFIX, LeaseRecord
+from holdall.leases.records import (
+    FENCE_KEY,
+    LEASE_PREFIX,
+    PREFIX,
+    QUARANTINE_KEY,
+    LeaseRecord,
+    QuarantineRecord,
+)
 from holdall.leases.service import COOLDOWN_TIMER, Service
 from holdall.leases.silence import SILENCE_TIMER, Silence
 from holdall.leases.table import Leases
@@ -39,6 +46,7 @@ from holdall.machine.contract import (
     Message,
     ProtocolViolation,
     Record,
+    Save,
     Send,
     SetTimer,
 )
@@ -81,6 +89,7 @@ class LeaseBook:
         """The manager; set by the pool's side that joins the two."""
         self.service = Service(node, pools, 0)
         self.quarantined = False
+        self._incarnation = 1
         self.leases = Leases()
         self.ends = HardEnds(rho_ppm)
         self.silence = Silence(rho_ppm) if watch_peers else None
@@ -201,6 +210,8 @@ class LeaseBook:
         match message:
             case ClockRead():
                 self.ends.clock(message, self.leases, out)
+                if self.silence is not None:
+                    self.silence.clock(message.boot_ms, out)
             case HookDone():
                 self._hook_done(message, out)
             case UncleanEnd(claim):
@@ -239,6 +250,7 @@ class LeaseBook:
         """One of this book's timers (names begin with `book/`)."""
         if timer == QUARANTINE_TIMER:
             self.quarantined = False
+            out.append(Save(QUARANTINE_KEY, QuarantineRecord(self._incarnation)))
             if self.guard is not None:
                 self.guard.capacity_changed(out)
         elif timer.startswith(COOLDOWN_TIMER):
@@ -256,6 +268,7 @@ class LeaseBook:
         boot = records[BOOT_KEY]
         if not isinstance(boot, Boot):
             raise TypeError(f"records[{BOOT_KEY!r}] is no Boot")
+        self._incarnation = boot.incarnation
         self.fences.recover(records.get(FENCE_KEY), boot)
         for pool in self.service.pools.values():
             for unit in pool.in_order():
@@ -265,6 +278,8 @@ class LeaseBook:
             if isinstance(record, LeaseRecord):
                 self._hold_again(record, out)
         self.service.recover(records, out)
+        if self.silence is not None:
+            self.silence.recover(records, same=boot.kind == "same", out=out)
         if boot.quarantine_ms:
             self.quarantined = True
             out.append(SetTimer(QUARANTINE_TIMER, boot.quarantine_ms))

@@ -12,6 +12,8 @@ FENCE_KEY = PREFIX + "fence"
 LEASE_PREFIX = PREFIX + "lease/"
 UNIT_PREFIX = PREFIX + "unit/"
 DRAIN_KEY = PREFIX + "drain"
+QUARANTINE_KEY = PREFIX + "quarantine"
+UNHEARD_PREFIX = PREFIX + "unheard/"
 
 
 class FenceBlock(msgspec.Struct, frozen=True, tag="fence_block"):
@@ -54,6 +56,21 @@ class DrainRecord(msgspec.Struct, frozen=True, tag="drain"):
     """The node was drained by a person, which lasts until a person ends it."""
 
 
-BookRecord: TypeAlias = FenceBlock | LeaseRecord | UnitRecord | DrainRecord
+class QuarantineRecord(msgspec.Struct, frozen=True, tag="quarantine"):
+    """The quarantine of this process start has ended. A start that lacks it after another boot waits anew."""
+
+    incarnation: int
+
+
+class UnheardRecord(msgspec.Struct, frozen=True, tag="unheard"):
+    """Nothing was heard of a peer since a start of this node at this CLOCK_BOOTTIME."""
+
+    node: str
+    since_boot_ms: int
+
+
+BookRecord: TypeAlias = (
+    FenceBlock | LeaseRecord | UnitRecord | DrainRecord | QuarantineRecord | UnheardRecord
+)
 
 CODEC.register("book", BookRecord)

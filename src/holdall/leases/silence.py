@@ -1,13 +1,15 @@
 """How long another node may be silent: one timer per (peer, ttl), set anew by every frame of that peer.
 
 When it fires, `ttl (1 + rho)` has passed since the peer's last frame, so its holders have stopped by their own, earlier
-deadlines, and all its claims here with that ttl are over.
+deadlines, and all its claims here with that ttl are over. A node that comes up again has answered nothing meanwhile,
+so what it waited already counts, as long as the kernel's boot is the same: else a node that dies again and again
+would wait for ever.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
-from holdall.leases.records import PREFIX
-from holdall.machine.contract import CancelTimer, SetTimer
+from holdall.leases.records import PREFIX, UNHEARD_PREFIX, UnheardRecord
+from holdall.machine.contract import CancelTimer, Forget, Record, Save, SetTimer
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId
 
@@ -21,6 +23,36 @@ class Silence:
         self._rho_ppm = rho_ppm
         self._claims: dict[str, dict[int, set[ClaimId]]] = {}
         self._ttl_of: dict[ClaimId, int] = {}
+        self._unheard: dict[str, int] = {}
+        """Peer -> CLOCK_BOOTTIME since which no process of this node has heard it; 0: the clock is not known yet."""
+        self._has_clock = True
+        """False between a restart and the first reading of the clock."""
+
+    def recover(self, records: Mapping[str, Record], *, same: bool, out: Effects) -> None:
+        """The claims are known again. `same`: CLOCK_BOOTTIME has gone on since the records were written."""
+        self._has_clock = False
+        for key in sorted(key for key in records if key.startswith(UNHEARD_PREFIX)):
+            record = records[key]
+            if isinstance(record, UnheardRecord) and same and record.node in self._claims:
+                self._unheard[record.node] = record.since_boot_ms
+            else:
+                out.append(Forget(key))
+        for peer in self._claims:
+            self._unheard.setdefault(peer, 0)
+
+    def clock(self, boot_ms: int, out: Effects) -> None:
+        """A reading of the clock; the first one after a restart takes off what was waited before."""
+        if self._has_clock or not boot_ms:
+            return
+        self._has_clock = True
+        for peer in sorted(self._unheard):
+            since_ms = self._unheard[peer]
+            if since_ms:
+                for ttl_ms in sorted(self._claims[peer]):
+                    self._arm(peer, ttl_ms, out, passed_ms=max(0, boot_ms - since_ms))
+            else:
+                self._unheard[peer] = boot_ms
+                out.append(Save(f"{UNHEARD_PREFIX}{peer}", UnheardRecord(peer, boot_ms)))
 
     def watch(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
         """From now on this claim's life hangs on its node's frames."""
@@ -45,9 +77,11 @@ class Silence:
             out.append(CancelTimer(f"{SILENCE_TIMER}{claim.node}/{ttl_ms}"))
         if not of_peer:
             del self._claims[claim.node]
+            self._is_heard(claim.node, out)
 
     def heard(self, peer: str, out: Effects) -> None:
         """A frame of the peer has come."""
+        self._is_heard(peer, out)
         for ttl_ms in sorted(self._claims.get(peer, ())):
             self._arm(peer, ttl_ms, out)
 
@@ -64,12 +98,17 @@ class Silence:
             peer: {ttl: set(claims) for ttl, claims in of_peer.items()}
             for peer, of_peer in self._claims.items()
         }
+        twin._unheard, twin._has_clock = dict(self._unheard), self._has_clock
         return twin
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return tuple(sorted(self._ttl_of.items()))
+        return (tuple(sorted(self._ttl_of.items())), tuple(sorted(self._unheard.items())))
 
-    def _arm(self, peer: str, ttl_ms: int, out: Effects) -> None:
+    def _is_heard(self, peer: str, out: Effects) -> None:
+        if self._unheard.pop(peer, 0):
+            out.append(Forget(f"{UNHEARD_PREFIX}{peer}"))
+
+    def _arm(self, peer: str, ttl_ms: int, out: Effects, *, passed_ms: int = 0) -> None:
         after_ms = ttl_ms * (1_000_000 + self._rho_ppm) // 1_000_000
-        out.append(SetTimer(f"{SILENCE_TIMER}{peer}/{ttl_ms}", after_ms))
+        out.append(SetTimer(f"{SILENCE_TIMER}{peer}/{ttl_ms}", max(0, after_ms - passed_ms)))

@@ -30,6 +30,8 @@ class SessionRecord(msgspec.Struct, frozen=True, tag="session"):
     holder: str
     pid: int
     started: int
+    unheard_boot_ms: int = 0
+    """CLOCK_BOOTTIME of the first start of this node since which nothing was heard of it; 0: it was heard since."""
 
 
 class Share(msgspec.Struct, frozen=True, order=True):

@@ -13,7 +13,7 @@ from holdall.parties.records import (
     LogRecord,
     SessionRecord,
 )
-from holdall.parties.state import Claim, Session, State
+from holdall.parties.state import Claim, Session, State, silence_timer
 
 
 class Returning:
@@ -37,9 +37,23 @@ class Returning:
                 claim.kicked_boot_ms = read.boot_ms
         for session in state.sessions.values():
             session.heard_wall_ms, session.heard_boot_ms = read.wall_ms, read.boot_ms
+            self._note_unheard(session)
         if state.recovered_text:
             state.note("restarted", state.recovered_text)
             state.recovered_text = ""
+
+    def _note_unheard(self, session: Session) -> None:
+        """What earlier starts have waited for it counts: a node that dies again and again would wait for ever.
+
+        They heard nothing, so they confirmed nothing either; another boot's clock tells nothing.
+        """
+        state, since_ms = self._state, session.record.unheard_boot_ms
+        if since_ms and state.same_boot and state.boot_ms >= since_ms:
+            for ttl_ms in sorted(session.ttls):
+                timer = silence_timer(session.record.session, ttl_ms)
+                state.set_timer(timer, state.slow(ttl_ms) - (state.boot_ms - since_ms))
+        elif state.boot_ms:
+            state.change_session(session, unheard_boot_ms=state.boot_ms)
 
     def recover(self, records: Mapping[str, Record]) -> None:
         """As `Machine.recover`."""
@@ -47,6 +61,7 @@ class Returning:
         boot = records[BOOT_KEY]
         if not isinstance(boot, Boot):
             raise TypeError(f"records[{BOOT_KEY!r}] is no Boot")
+        state.same_boot = boot.kind == "same"
         state.incarnation = boot.incarnation
         state.quarantine_ms = boot.quarantine_ms
         rows = [record.row for record in _of(records, LOG_PREFIX) if isinstance(record, LogRecord)]

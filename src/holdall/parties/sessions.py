@@ -75,6 +75,8 @@ class Sessions:
     def heard(self, session: Session) -> None:
         """A frame of the session: all its leases live on from now."""
         session.heard_wall_ms, session.heard_boot_ms = self._state.wall_ms, self._state.boot_ms
+        if session.record.unheard_boot_ms:
+            self._state.change_session(session, unheard_boot_ms=0)
         for ttl_ms in sorted(session.ttls):
             self._state.arm_silence(session, ttl_ms)
 

@@ -155,6 +155,8 @@ class State:
         self.incarnation = 1
         self.quarantine_ms = 0
         """How long the quarantine of this start lasts, 0: none."""
+        self.same_boot = False
+        """Whether this start is in the same boot of the kernel as the one before."""
         self.started_wall_ms = 0
         self.started_boot_ms = 0
         self.connections: dict[str, tuple[SessionOpened, str]] = {}
