@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from bus.test_foreign import Theirs
 from node.waiting import until
 from system.many_nodes import NodeProcess, System, is_alive, system
 
@@ -169,3 +170,40 @@ def test_a_node_alone_says_how_others_could_join_it_and_makes_nothing_for_the_bu
     assert a.command("join").returncode == 77
     assert not (a.state / "bus").exists()
     assert run(a, "bench-a") == "0"
+
+
+def on_cluster(node: NodeProcess, server: Theirs) -> None:
+    """Give a node what an administrator of the cluster gives it: a login with the permissions that it prints."""
+    (printed,) = json.loads(node.command("nats-config", "--json").stdout)["nodes"]
+    permissions = {"pub": {"allow": printed["publish"]}, "sub": {"allow": printed["subscribe"]}}
+    creds = server.creds(printed["id"], permissions)
+    bus = f'[bus]\nservers = ["{server.url}"]\ncreds = "{creds}"\n'
+    node.config.write_text(node.config.read_text() + bus)
+
+
+@pytest.fixture
+def server(hosts: System) -> Iterator[Theirs]:
+    made = Theirs(hosts.folder)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+def test_two_nodes_find_each_other_on_a_cluster_of_somebody_else(hosts: System, server: Theirs) -> None:
+    nodes = [hosts.node(folder, f"lab-{folder}", bus="") for folder in ("a", "b")]
+    for node in nodes:
+        on_cluster(node, server)
+        node.serve("--new")
+    for node in nodes:
+        assert "the servers are somebody else's" in node.said()
+        assert (node.folder / "out").read_text() == ""
+        until(lambda node=node: sees(node, "lab-a", "lab-b"), "they have found each other")  # type: ignore[misc]
+        assert run(node, "bench-a", "bench-b") == "0@lab-a 0@lab-b"
+    second = hosts.node("x", "lab-a", bus="")
+    on_cluster(second, server)
+    second.begin("serve", "--new")
+    status, said = second.ended()
+    assert status == 78, said
+    assert 'node name "lab-a" is in use by ' in said.splitlines()[-1]
