@@ -7,7 +7,7 @@ import random
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from holdall.bus.entry import make_bus
@@ -19,6 +19,14 @@ from holdall.bus.system import Facts
 
 FACTS = Facts(protocol="chain", ttl_max_ms=300_000, rho_ppm=20_000)
 HOST = "127.0.0.1"
+
+
+def no_frames(sender: str, frame: bytes) -> None:
+    """For a bus whose frames do not matter."""
+
+
+def no_state(connected: bool, text: str) -> None:
+    """For a bus whose state does not matter."""
 
 
 class Lines:
@@ -145,7 +153,7 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def system_of(count: int) -> AsyncIterator[list[Node]]:
+async def system_of(count: int) -> AsyncGenerator[list[Node]]:
     """That many nodes that are connected; the first three run a server each."""
     state = Path(tempfile.mkdtemp(dir="/tmp", prefix="hdbus"))
     nodes: list[Node] = []

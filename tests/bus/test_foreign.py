@@ -173,7 +173,9 @@ def test_settings_that_can_not_work_are_errors_at_once(tmp_path: Path) -> None:
 
 def test_the_printed_permissions_are_those_of_the_systems_own_servers() -> None:
     key = NodeKey(new_seed())
+    assert printed_permissions(key) == {
+        "pub": {"allow": may_publish(FOREIGN_SYSTEM, key.id)},
+        "sub": {"allow": may_subscribe(FOREIGN_SYSTEM, key.id)},
+    }
     text = nats_config_text([("lab-1", key.id), ("lab-2", NodeKey(new_seed()).id)])
-    assert f'publish: {{ allow: ["{may_publish(FOREIGN_SYSTEM, key.id)[0]}"] }}' in text
-    assert f"subscribe: {{ allow: {json.dumps(may_subscribe(FOREIGN_SYSTEM, key.id))} }}" in text
     assert text.count("permissions: {") == 2

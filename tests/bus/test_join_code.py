@@ -52,17 +52,15 @@ def test_no_text_but_a_code_is_one(text: str) -> None:
         decode(text)
 
 
-@given(st.data())
-def test_a_code_with_a_changed_letter_is_refused(data: st.DataObject) -> None:
+def test_no_code_with_one_letter_changed_or_its_end_missing_is_one() -> None:
     text = encode(CODE)
-    place = data.draw(st.integers(4, len(text) - 2))  # the last letter carries bits that are not used
-    letter = data.draw(st.sampled_from("abcdefghijklmnopqrstuvwxyz234567"))
-    changed = text[:place] + letter + text[place + 1 :]
-    if changed != text:
+    for place in range(4, len(text) - 1):  # the last letter has bits that mean nothing
+        for letter in "abcdefghijklmnopqrstuvwxyz234567":
+            if letter != text[place]:
+                with pytest.raises(BadSpec):
+                    decode(text[:place] + letter + text[place + 1 :])
         with pytest.raises(BadSpec):
-            decode(changed)
-    with pytest.raises(BadSpec):
-        decode(text[:place])
+            decode(text[:place])
 
 
 @given(st.binary(max_size=300))

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from bus.nodes import FACTS, HOST, Lines, Node, all_hear_all, free_port, system_of, until
+from bus.nodes import FACTS, HOST, Lines, Node, all_hear_all, free_port, no_frames, system_of, until
 
 from holdall.bus.connection import Login
 from holdall.bus.identity import NodeKey
@@ -39,8 +39,7 @@ def test_a_fourth_node_runs_no_server_and_knows_all_three() -> None:
             wanted = {node.bus.status().listen for node in nodes[:3]}
             assert {url.removeprefix("tls://") for url in fourth.status().servers} == wanted
             # The first two learnt of later servers from notices.
-            for node in nodes[:3]:
-                await until(lambda node=node: len(node.bus.status().servers) == 3, "servers are known")
+            await until(lambda: all(len(one.bus.status().servers) == 3 for one in nodes[:3]), "all are known")
 
     asyncio.run(run())
 
@@ -77,7 +76,7 @@ def test_without_a_server_post_neither_blocks_nor_raises_and_keeps_a_bounded_res
         states: list[tuple[bool, str]] = []
         nobody = f"nats://{HOST}:{free_port()}"
         bus = NatsBus("lab", NodeKey(new_seed()).id, servers=lambda: [nobody], login=Login, log=Lines())
-        await bus.open(lambda *_: None, lambda connected, text: states.append((connected, text)))
+        await bus.open(no_frames, lambda connected, text: states.append((connected, text)))
         await until(lambda: states, "it was told that nothing can be reached")
         frame, other = bytes(FRAME_BYTES_MAX), NodeKey(new_seed()).id
         for _ in range(100):

@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from bus.nodes import HOST, Node, all_hear_all, free_port, system_of, until
+from bus.nodes import FACTS, HOST, Lines, Node, all_hear_all, free_port, no_frames, no_state, system_of, until
 
+from holdall.bus.entry import make_bus
 from holdall.bus.keys import new_seed
+from holdall.bus.nats import NatsBus
+from holdall.bus.service import OwnBus
 from holdall.model.errors import BadConfig
 
 pytestmark = pytest.mark.system
@@ -67,13 +70,17 @@ def test_a_server_that_keeps_dying_is_started_with_growing_pauses() -> None:
     async def run() -> None:
         async with system_of(1) as (node,):
             for lives in range(1, 5):
-                await until(lambda lives=lives: len(told(node, "nats-server runs")) == lives, "it runs")
+                await has_run(node, lives)
                 os.kill(node.server_pid, signal.SIGKILL)
-            await until(lambda: len(told(node, "nats-server runs")) == 5, "it runs again")
+            await has_run(node, 5)
             pauses = [values["in_s"] for values in told(node, "nats-server ended")]
             assert pauses == [0.1, 0.2, 0.4, 0.8]
 
     asyncio.run(run())
+
+
+async def has_run(node: Node, times: int) -> None:
+    await until(lambda: len(told(node, "nats-server runs")) == times, f"its server runs, life {times}")
 
 
 def told(node: Node, beginning: str) -> list[dict[str, object]]:
@@ -190,14 +197,10 @@ def test_a_port_in_use_is_a_clear_error_that_names_owner_and_next_step(tmp_path:
 
 
 def test_a_program_that_is_no_server_is_a_clear_error(tmp_path: Path) -> None:
-    from bus.nodes import FACTS, Lines
-
-    from holdall.bus.entry import make_bus
-
     async def run() -> None:
         node = Node(tmp_path / "one", "lab-1")
 
-        def bus_with(program: Path):  # noqa: ANN202
+        def bus_with(program: Path) -> OwnBus | NatsBus | None:
             return make_bus(
                 node.folder,
                 node.key,
@@ -213,7 +216,7 @@ def test_a_program_that_is_no_server_is_a_clear_error(tmp_path: Path) -> None:
         bus = bus_with(Path("/bin/false"))
         assert bus is not None
         with pytest.raises(BadConfig, match="nats-server does not start"):
-            await bus.open(lambda *_: None, lambda *_: None)
+            await bus.open(no_frames, no_state)
         await bus.close()
 
     asyncio.run(run())

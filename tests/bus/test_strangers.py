@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 import nats
 import nats.errors
@@ -37,7 +38,7 @@ def rights_of(node: Node) -> str:
 @contextlib.asynccontextmanager
 async def client(
     node: Node, *, tls: ssl.SSLContext | None = None, rights: str | None = None, key: NodeKey | None = None
-) -> AsyncIterator[tuple[Client, list[str]]]:
+) -> AsyncGenerator[tuple[Client, list[str]]]:
     """A hand-made client of a node's server, and what the server complains about. Raises what connecting raises."""
     import base64
 
@@ -51,7 +52,7 @@ async def client(
         return base64.b64encode(key.sign(nonce.encode()))
 
     async with asyncio.timeout(10):
-        connection = await nats.connect(
+        connection = await nats.connect(  # pyright: ignore[reportUnknownMemberType]
             f"tls://{HOST}:{node.bus_port}",
             tls=tls or tls_of(node),
             tls_hostname=certificates.SERVER_NAME,
@@ -143,7 +144,7 @@ def test_a_member_can_neither_speak_as_another_nor_read_what_is_for_another() ->
                     overheard.append(message.data)
 
                 for wish in (f"hd.{system}.{three.id}.*", f"hd.{system}.>", ">", f"hd.*.{three.id}.{one.id}"):
-                    await liar.subscribe(wish, cb=hear)
+                    await liar.subscribe(wish, cb=hear)  # pyright: ignore[reportUnknownMemberType]
                 await until(lambda: sum("subscription" in one for one in complaints) == 4, "four complaints")
                 await liar.publish(subject(system, three.id, one.id), b"forged")
                 await liar.publish(f"hd.{system}.{three.id}.{one.id}.more", b"forged")
@@ -184,6 +185,7 @@ def test_a_members_certificate_does_not_make_it_a_server() -> None:
                 tls_of(fourth),
                 server_hostname=certificates.SERVER_NAME,
             )
+            assert transport is not None
             name = one.bus.system.membership.system
             transport.write(
                 b'CONNECT {"verbose":false,"pedantic":false,"user":"servers","pass":"guess","tls_required":true,'
@@ -254,18 +256,13 @@ def test_a_forgotten_node_is_shut_out_by_every_server_and_can_come_back_with_a_n
             assert one.bus.revoke(fourth.id) is False
             await until(lambda: not fourth.is_connected, "it lost its connection")
             await until(lambda: "Authorization Violation" in fourth.states[-1][1], "no server lets it in")
-            for node in nodes[:3]:
-                await until(
-                    lambda node=node: node.bus.system.members.is_revoked(fourth.id), "all servers know"
-                )
-            for node in nodes[:3]:
-                rights = rights_of(fourth)
+            servers = nodes[:3]
+            await until(
+                lambda: all(one.bus.system.members.is_revoked(fourth.id) for one in servers), "all know"
+            )
+            for node in servers:
                 await refused(
-                    node,
-                    "authentication",
-                    lambda node=node, rights=rights: client(
-                        node, tls=tls_of(fourth), rights=rights, key=fourth.key
-                    ),
+                    node, "authentication", partial(client, node, rights=rights_of(fourth), key=fourth.key)
                 )
             await fourth.close()
             for path in fourth.home.iterdir():

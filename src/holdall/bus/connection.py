@@ -142,7 +142,9 @@ class Connection:
                 if message.data == body and not overheard.done():
                     overheard.set_result(None)
 
-            tapped = await self._client.subscribe(inbox(self._system, stranger), cb=heard)
+            tapped = await self._client.subscribe(  # pyright: ignore[reportUnknownMemberType]
+                inbox(self._system, stranger), cb=heard
+            )
             await self._client.publish(subject(self._system, self._node, stranger), body)
             await self._client.publish(subject(self._system, stranger, self._node), body)
             await self.alive()
@@ -202,7 +204,7 @@ class Connection:
         )
 
     async def _subscribe(self, what: str, came: Callable[[Msg], Awaitable[None]]) -> None:
-        await self._client.subscribe(
+        await self._client.subscribe(  # pyright: ignore[reportUnknownMemberType]
             what, cb=came, pending_msgs_limit=PENDING_FRAMES_MAX, pending_bytes_limit=PENDING_BYTES_MAX
         )
 
