@@ -29,7 +29,8 @@ from holdall.parties.saying import check_to_manager
 from holdall.protocols.chain.claims import counted
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, Kill, Promote, ShrinkRow, ToManager
-from holdall.protocols.chain.rows import Limit, Row, claim_named
+from holdall.protocols.chain.restart import MEM_KEY
+from holdall.protocols.chain.rows import Limit, Mem, Row, claim_named
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, PROMOTE_TIMER, ROW_KEY, Settings
 from holdall.protocols.vocabulary import ClaimId
 
@@ -129,6 +130,8 @@ class PoolSide:
         self.manager.recover(own, boot, out)
         for row in tuple(self.manager.rows.values()):
             self._note_row(row, out)
+        for claim, mem in self.manager.mem.items():
+            self._note_kill(claim, mem)
         return out
 
     def take_touched(self) -> list[str]:
@@ -242,20 +245,28 @@ class PoolSide:
         return now is not None and now.terms.for_ms == entry.for_ms
 
     def _note_peers(self, out: list[Effect]) -> None:
-        """Rows of other nodes' claims that have come or gone in this turn: what is saved tells."""
+        """Rows and kills of other nodes' claims that have come or gone in this turn: what is saved tells."""
         for effect in tuple(out):
             match effect:
                 case Save(_, Row() as row):
                     self._note_row(row, out)
-                case Forget(key) if key.startswith(ROW_KEY):
-                    claim = claim_named(key.removeprefix(ROW_KEY))
-                    if claim.node != self.node and claim not in self.manager.rows:
+                case Save(key, Mem() as mem) if key.startswith(MEM_KEY):
+                    self._note_kill(claim_named(key.removeprefix(MEM_KEY)), mem)
+                case Forget(key) if key.startswith((ROW_KEY, MEM_KEY)):
+                    claim = claim_named(key.removeprefix(ROW_KEY).removeprefix(MEM_KEY))
+                    manager = self.manager
+                    if claim.node != self.node and claim not in manager.rows and claim not in manager.mem:
                         self.peers.left(claim)
                         self.book.unwatch(claim, out)
                 case Send(_, UnitsBack(pools)) if self.manager.counts.touched is not None:
                     self._back.update(pools)
                 case _:
                     pass
+
+    def _note_kill(self, claim: ClaimId, mem: Mem) -> None:
+        """A kill is remembered until its claim comes again or ends; its node's lists tell when neither will happen."""
+        if claim.node != self.node and claim in self.manager.mem and claim not in self.manager.rows:
+            self.peers.arrived(claim, mem.attempt)
 
     def _note_row(self, row: Row, out: list[Effect]) -> None:
         if row.claim.node != self.node and row.claim in self.manager.rows:
