@@ -10,13 +10,14 @@ from holdall.model import frames
 from holdall.model.errors import Unreachable
 
 
-def only_at(url: str) -> Callable[[str], frames.NodeRow]:
+def only_at(url: str) -> Callable[[str], frames.Listing]:
     """A node that answers at `url` and nowhere else."""
 
-    def ask(asked: str) -> frames.NodeRow:
+    def ask(asked: str) -> frames.Listing:
         if asked != url:
             raise Unreachable("no node is reachable. Start one: holdall serve")
-        return frames.NodeRow("lab-1", 7, "0", 0, "serving", 0, pools=0, units=0, leases=0, waiting=0)
+        row = frames.NodeRow("lab-1", 7, "0", 0, "serving", 0, pools=0, units=0, leases=0, waiting=0)
+        return frames.Listing(1, nodes=(row,))
 
     return ask
 

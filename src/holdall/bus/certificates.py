@@ -100,6 +100,12 @@ def covers(certificate_pem: bytes, addresses: Sequence[str]) -> bool:
     return set(_alternatives(addresses)) <= set(found.value)
 
 
+def ends_at(certificate_pem: bytes) -> int:
+    """When the first of these certificates ends, in Unix seconds. Raises ValueError for bytes that hold none."""
+    found = x509.load_pem_x509_certificates(certificate_pem)
+    return int(min(one.not_valid_after_utc for one in found).timestamp())
+
+
 def fingerprint(authority_pem: bytes) -> bytes:
     """What a join code says of the authority. Raises ValueError for bytes that are no certificate."""
     certificate = x509.load_pem_x509_certificate(authority_pem)

@@ -1,13 +1,14 @@
 """`holdall doctor`: what could keep a node from working, each with the next step."""
 
+import contextlib
 import os
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from holdall.cli.doctor_bus import bus_findings, peer_findings
+from holdall.cli.finding import Finding
 from holdall.cli.options import converse
 from holdall.model import frames
 from holdall.model.durations import show_duration
@@ -18,28 +19,26 @@ if TYPE_CHECKING:
 
 DISK_BYTES_MIN = 64 << 20
 CLOCK_STEP_SECONDS_MAX = 1.0
+RATE_SECONDS = 0.2
+RATE_OFF_MAX = 0.01
 OLDEST_PLAUSIBLE_SECONDS = 1_764_000_000
 """Late 2025: no host that runs this has an earlier clock, unless the clock is wrong."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing looked at."""
-
-    about: str
-    state: Literal["ok", "warning", "error"]
-    text: str
 
 
 def examine(config: Path | None, url: str) -> list[Finding]:
     """All findings, in the order in which a person would mend them."""
     from importlib.metadata import version
 
-    findings = [_clock(), _system()]
+    findings = [_clock(), _rate(), _system()]
     settings_finding, settings = _configuration(config)
     findings.append(settings_finding)
     if settings is not None:
         findings += _state_folder(settings.state)
     findings += _node(url, settings, version("holdall"))
+    if settings is not None:
+        findings += bus_findings(settings, runs=_is_asked(url, settings))
+    with contextlib.suppress(HoldallError):
+        findings += peer_findings(_ask(url), version("holdall"))
     return findings
 
 
@@ -57,6 +56,18 @@ def _clock() -> Finding:
             f"the wall clock jumped by {drift:.1f} s just now; expiry is not touched by it",
         )
     return Finding("clock", "ok", "wall clock plausible; CLOCK_BOOTTIME counts suspension")
+
+
+def _rate() -> Finding:
+    """Leases are safe as long as any two clocks' rates differ by at most 2 %; a clock that is set right can be slewed."""
+    raw, boot = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    time.sleep(RATE_SECONDS)
+    raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - raw
+    off = abs(time.clock_gettime_ns(time.CLOCK_BOOTTIME) - boot - raw) / max(raw, 1)
+    if off > RATE_OFF_MAX:
+        text = f"this host's clock is being slewed by {off:.1%}; 2 % between two hosts is what leases are safe for. Look at its time service"
+        return Finding("clock rate", "error", text)
+    return Finding("clock rate", "ok", f"within {RATE_OFF_MAX:.0%} of the hardware's")
 
 
 def _system() -> Finding:
@@ -81,9 +92,18 @@ def _configuration(config: Path | None) -> tuple[Finding, "Settings | None"]:
     return Finding("config", "ok", text), settings
 
 
-def _ask(url: str) -> frames.NodeRow:
+def _ask(url: str) -> frames.Listing:
     with converse(url) as node:
-        return node.listing(frames.Ask(n=node.number(), what="node")).nodes[0]
+        return node.listing(frames.Ask(n=node.number(), what="node"))
+
+
+def _is_asked(url: str, settings: "Settings") -> bool:
+    """Whether the node of this configuration runs."""
+    for where in (url, f"unix://{settings.socket}"):
+        with contextlib.suppress(HoldallError):
+            if _ask(where).nodes[0].node == settings.name:
+                return True
+    return False
 
 
 def _elsewhere(settings: "Settings | None") -> Finding | None:
@@ -92,7 +112,7 @@ def _elsewhere(settings: "Settings | None") -> Finding | None:
         return None
     url = f"unix://{settings.socket}"
     try:
-        row = _ask(url)
+        row = _ask(url).nodes[0]
     except HoldallError:
         return None
     text = (
@@ -127,7 +147,7 @@ def _state_folder(state: Path) -> list[Finding]:
 
 def _node(url: str, settings: "Settings | None", version: str) -> list[Finding]:
     try:
-        row = _ask(url)
+        row = _ask(url).nodes[0]
     except HoldallError as problem:
         return [_elsewhere(settings) or Finding("node", "warning", problem.text)]
     findings: list[Finding] = []

@@ -37,7 +37,7 @@ def doctor(
     json: Json = False,
     url: Url = "",
 ) -> int:
-    """Look at configuration, state folder, clock, disk, socket and versions; say what to do."""
+    """Look at configuration, state folder, clock, disk, socket, bus, other nodes and versions; say what to do."""
     from holdall.cli.doctor import examine
 
     findings = examine(config, url)

@@ -86,6 +86,7 @@ class KnownNode(msgspec.Struct, frozen=True):
     location: str = ""
     silent_ms: int = 0
     pools: int = 0
+    version: str = ""
 
 
 class NotAsked(msgspec.Struct, frozen=True, order=True):

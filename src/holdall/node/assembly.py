@@ -54,6 +54,7 @@ def _whole(settings: Settings, process: Process, *, node: str, epoch: int, incar
         instance=process.instance,
         address=process.address,
         location=settings.node.location,
+        version=version(),
         started_wall_ms=process.started_wall_ms,
         members=process.members,
         ttl_max_ms=defaults.ttl_max_ms,

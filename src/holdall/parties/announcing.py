@@ -215,5 +215,6 @@ class OwnEntry:
             since_ms=self.since_ms,
             address=settings.address[:TEXT_MAX],
             location=settings.location[:TEXT_MAX],
+            version=settings.version[:TEXT_MAX],
             initial=self._initial,
         )

@@ -166,9 +166,12 @@ class Answers:
             return self._joining.unnamed(inquiry)
         question = Question("find", arg=told_of(inquiry.typed), key=inquiry.key_hash)
         if about == "rows" and isinstance(inquiry.request, frames.Ask):
-            frame = inquiry.request
-            if frame.what in {"pools", "who", "queue", "log"}:
-                question = Question(frame.what, arg=frame.arg, since_ms=frame.since_ms)
+            arg, since_ms = inquiry.request.arg, inquiry.request.since_ms
+            match inquiry.request.what:
+                case "pools" | "who" | "queue" | "log" as what:
+                    question = Question(what, arg=arg, since_ms=since_ms)
+                case _:
+                    pass
         questions = dict.fromkeys(inquiry.peers, question)
         if inquiry.own:
             whole = inquiry.typed if question.what == "find" else question.arg
@@ -307,6 +310,7 @@ class Answers:
                 location=known.location,
                 silent_ms=known.silent_ms,
                 pools=pools.get(known.node, 0),
+                version=known.version,
             )
             for known in self._state.neighbours.nodes()
         )

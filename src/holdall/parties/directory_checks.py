@@ -106,7 +106,7 @@ def _page(sender: str, page: Page) -> None:
 def _header(header: Header) -> None:
     _node(header.node)
     _name(header.name)
-    _text(header.instance, header.address, header.location)
+    _text(header.instance, header.address, header.location, header.version)
     _numbers(header.incarnation, header.said, header.epoch, header.quarantine_ms, header.since_ms)
     if not 0 <= header.rebuttal <= REBUTTALS_MAX:
         raise ProtocolViolation(f"{header.node} has contradicted {header.rebuttal} times")

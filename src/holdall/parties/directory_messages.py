@@ -57,6 +57,8 @@ class DirectorySettings(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     """Where people reach the node."""
     location: str = ""
+    version: str = ""
+    """The release that it runs."""
     started_wall_ms: int = 0
     """The wall clock at the start: which of two nodes of one name was first is told by it, nothing else."""
     members: tuple[Member, ...] = ()
@@ -98,6 +100,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     """When it served under this name first, by its own wall clock."""
     address: str = ""
     location: str = ""
+    version: str = ""
     initial: int = 0
     """Lines that its log of pools had when the life began: who has so many knows all pools."""
 

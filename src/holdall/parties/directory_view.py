@@ -88,5 +88,6 @@ class DirectoryView:
             address=member.address,
             location=member.location,
             silent_ms=quiet_ms,
+            version="" if header is None else header.version,
             quarantine_ms=header.quarantine_ms if header is not None and known.state == "quarantine" else 0,
         )

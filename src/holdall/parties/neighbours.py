@@ -47,6 +47,8 @@ class Neighbour(msgspec.Struct, frozen=True):
     """How long nothing has been heard of it, by this node's clock."""
     quarantine_ms: int = 0
     """What was left of its quarantine when it told so."""
+    version: str = ""
+    """The release that it runs."""
 
 
 class RemotePool(msgspec.Struct, frozen=True):
