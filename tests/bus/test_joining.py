@@ -6,13 +6,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from bus.nodes import FACTS, HOST, Node, free_port, system_of, until
+from bus.nodes import FACTS, HOST, Node, all_hear_all, free_port, system_of, until
 
 from holdall.bus import certificates
 from holdall.bus.addresses import shown
+from holdall.bus.identity import NodeKey
 from holdall.bus.join import suggested_listen
 from holdall.bus.join_code import JoinCode, decode, encode
 from holdall.bus.join_wire import read_frame
+from holdall.bus.keys import new_seed
 from holdall.model.errors import BadConfig, BadSpec, Refused, Unreachable
 
 pytestmark = pytest.mark.system
@@ -200,5 +202,44 @@ def test_garbage_on_the_join_port_harms_nobody() -> None:
             await guest.join(one.bus.join_code())
             assert set(one.bus.system.members.known) == {one.id, guest.id}
             assert "joining refused" in one.log.text()
+
+    asyncio.run(run())
+
+
+def test_a_forgotten_server_leaves_every_list_and_never_becomes_one_again() -> None:
+    async def run() -> None:
+        async with system_of(4) as nodes:
+            one, two, third, fourth = nodes
+            await third.close()
+            for node in (one, two, fourth):
+                node.bus.revoke(third.id)
+            for node in (one, two, fourth):
+                assert third.id not in {entry.node for entry in node.bus.system.membership.servers}
+            await all_hear_all([one, two, fourth])
+            assert third.id not in {entry.node for entry in fourth.bus.system.membership.servers}
+            again = stranger(one, "again")
+            again.key = third.key
+            await again.join(one.bus.join_code(), (HOST, free_port()))
+            assert not (again.home / "secrets.json").exists()
+            fresh = stranger(one, "fresh")
+            await fresh.join(one.bus.join_code(), (HOST, free_port()))
+            assert (fresh.home / "secrets.json").exists()
+
+    asyncio.run(run())
+
+
+def test_what_a_server_missed_it_learns_from_a_difference_of_digests() -> None:
+    async def run() -> None:
+        async with system_of(2) as (one, two):
+            silent, other = NodeKey(new_seed()), NodeKey(new_seed())
+            two.bus.system.members.add(node=silent.id, public=silent.public, name="silent", server=False)
+            one.bus.system.members.add(node=other.id, public=other.public, name="other", server=False)
+            one.bus.system.members.revoke(other.id)
+            two.bus._tell_servers()  # as it does every few seconds
+            wanted = {one.id, two.id, silent.id, other.id}
+            both = [node.bus.system.members for node in (one, two)]
+            await until(lambda: all(set(one.known) == wanted for one in both), "both know all")
+            await until(lambda: all(one.is_revoked(other.id) for one in both), "both know who is shut out")
+            assert one.bus.system.members.digest() == two.bus.system.members.digest()
 
     asyncio.run(run())

@@ -91,7 +91,7 @@ class Connection:
         """Dial, subscribe, and see a message to oneself come back: from then on nothing that is sent here is missed.
 
         (A flush after subscribing is no such barrier in nats-py: its PING may overtake the SUB.)
-        Raises CannotConnect.
+        Raises CannotConnect; `close` all the same, as a server that hangs may take a while even for that.
         """
         try:
             await asyncio.wait_for(self._dial(login), CONNECT_S * 2)

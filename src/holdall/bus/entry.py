@@ -58,17 +58,17 @@ def make_bus(
             f"[bus].listen: the port must be between 1 and {PORT_MAX}, as two more ports follow it."
         )
     known = load(home, key, facts)
-    hosts = tuple(advertise) or (reachable(listen[0]) if listen is not None else ())
     if known is None:
         if listen is None:
             return None
+        hosts = tuple(advertise) or reachable(listen[0])
         known = found(home, key, name, facts, listen=listen, hosts=hosts)
         log.info("a new system was founded", system=known.membership.system, node=key.id)
+    elif (place := known.membership.listen) is not None:
+        place = listen or place
+        known.settle_listen(place, tuple(advertise) or known.present_hosts(reachable(place[0])))
     elif listen is not None:
-        if known.membership.listen is not None:
-            known.settle_listen(listen, hosts)
-        else:
-            log.info("this node runs no server of the bus, as others do; [bus].listen has no effect")
+        log.info("this node runs no server of the bus, as others do; [bus].listen has no effect")
     return OwnBus(known, key, program=program, log=log, may_join=may_join)
 
 

@@ -6,6 +6,7 @@ They are believed from nodes with a server only; whom that is, a node knows from
 """
 
 import binascii
+import hashlib
 from collections.abc import Iterator
 from time import time
 from typing import Annotated
@@ -38,7 +39,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
         return is_node_id(self.node) and all(is_address(host) for host in self.hosts)
 
 
-class Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True, order=True):
     """A node that was let in."""
 
     public: Annotated[str, msgspec.Meta(max_length=56)]
@@ -61,6 +62,8 @@ class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         dict[Annotated[str, msgspec.Meta(max_length=56)], Annotated[int, msgspec.Meta(ge=0)]],
         msgspec.Meta(max_length=PER_NOTICE),
     ] = {}
+    digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    """Of all members and revocations that the sender knows; who knows others tells them. Empty: nothing is said."""
 
 
 class Members(msgspec.Struct):
@@ -120,6 +123,11 @@ class Members(msgspec.Struct):
                 self.revoked[public] = until
                 changed = True
         return changed or before != (len(self.known), len(self.revoked))
+
+    def digest(self) -> bytes:
+        """The same for the same members and revocations, whatever the order in which they came."""
+        whole = (sorted(self.known.items()), sorted(self.revoked.items()))
+        return hashlib.sha256(msgspec.msgpack.encode(whole)).digest()[:16]
 
     def latest(self) -> Notice:
         """What a new server must know at once; the rest comes with the notices."""

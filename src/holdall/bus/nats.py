@@ -165,6 +165,7 @@ class NatsBus:
                 self._end(connection)
                 raise
             except CannotConnect as problem:
+                self._end(connection)
                 reasons.append(f"{url}: {problem}")
             except BadConfig as problem:
                 return None, problem.text

@@ -22,8 +22,8 @@ from holdall.bus.server_config import ServerConfig, config_text
 from holdall.bus.system import CERTIFICATE, PRIVATE_KEY, System
 from holdall.model.errors import BadConfig, Refused
 
-NOTICE_S = 30.0
-"""So often each node with a server tells all what it knows, beside telling each change at once."""
+NOTICE_S = 10.0
+"""So often each node with a server says which servers there are, and a digest of the members, beside each change."""
 
 
 class BusStatus(msgspec.Struct, frozen=True):
@@ -76,6 +76,8 @@ class OwnBus:
         self._told: asyncio.Task[None] | None = None
         self.server: Server | None = None
         self._port: JoinPort | None = None
+        self._may_repeat = True
+        """Whether a difference of members may be answered with all of them; once per round."""
         if system.membership.listen is not None:
             self.server = Server(
                 system.folder,
@@ -98,15 +100,15 @@ class OwnBus:
 
     async def open(self, on_frame: OnFrame, on_state: OnState) -> None:
         self._on_state = on_state
-        if self.server is not None and self._port is not None:
-            await self._port.open()
-            try:
+        try:
+            if self.server is not None and self._port is not None:
+                await self._port.open()
                 await self.server.start()
-            except BaseException:
-                await self._port.close()
-                raise
-            self._told = asyncio.create_task(self._keep_telling(), name="bus notices")
-        await self.nats.open(on_frame, self._state)
+                self._told = asyncio.create_task(self._keep_telling(), name="bus notices")
+            await self.nats.open(on_frame, self._state)
+        except BaseException:
+            await self.close()
+            raise
 
     def post(self, to: str, frame: bytes) -> None:
         self.nats.post(to, frame)
@@ -196,12 +198,17 @@ class OwnBus:
     async def _keep_telling(self) -> None:
         while True:
             await asyncio.sleep(NOTICE_S)
-            self._tell_all()
+            self._tell_servers()
+            self._may_repeat = True
+
+    def _tell_servers(self) -> None:
+        notice = members.Notice(servers=self.system.membership.servers, digest=self.system.members.digest())
+        self.nats.announce(members.pack(notice))
 
     def _tell_all(self) -> None:
         if self.server is None:
             return
-        self.nats.announce(members.pack(members.Notice(servers=self.system.membership.servers)))
+        self._tell_servers()
         for notice in self.system.members.notices():
             self.nats.announce(members.pack(notice))
 
@@ -223,6 +230,13 @@ class OwnBus:
             self._drop_servers({node for node in known if self.system.members.is_shut_out(node)})
             if self.server is not None:
                 self.server.reload()
+        if (
+            self.server is not None
+            and self._may_repeat
+            and notice.digest not in {b"", self.system.members.digest()}
+        ):
+            self._may_repeat = False
+            self._tell_all()
 
     def _learn_servers(
         self, sender: str, known: dict[str, members.ServerEntry], told: tuple[members.ServerEntry, ...]

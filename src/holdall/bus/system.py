@@ -149,6 +149,11 @@ class System:
         """After a change of `members`."""
         write_value(self.folder / MEMBERS, self.members)
 
+    def present_hosts(self, found: tuple[str, ...]) -> tuple[str, ...]:
+        """The addresses that were found now, those first which others know already: they led here before."""
+        known = next((one.hosts for one in self.membership.servers if one.node == self.membership.node), ())
+        return tuple(dict.fromkeys([*(host for host in known if host in found), *found]))
+
     def settle_listen(self, listen: tuple[str, int], hosts: tuple[str, ...]) -> None:
         """On a node with a server: where it listens and under which addresses it is reached now.
 
