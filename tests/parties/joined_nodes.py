@@ -104,7 +104,7 @@ class Net:
             name=name,
             neighbours=Table(self, node),
             post=self._post,
-            **{**self._settings, **settings},
+            **(self._settings | settings),  # type: ignore[arg-type]
         )
         return self.nodes[node]
 

@@ -45,15 +45,15 @@ class Lab:
 def test_a_lease_of_another_node_is_refused_with_its_node(verb: str) -> None:
     lab = Lab()
     short = lab.lease.lease.lease[:6]
-    frame = {
+    requests: dict[str, frames.ToNode] = {
         "kick": frames.Kick(lab.number(), short, "why not"),
         "release": frames.Release(lab.number(), lab.lease.key),
         "renew": frames.Extend(lab.number(), lab.lease.key, 60_000),
         "cancel": frames.Cancel(lab.number(), lab.waiting.claim),
-    }[verb]
+    }
     printed = lab.waiting.claim if verb == "cancel" else lab.lease.lease.lease
     what, holder = ("claim", "w@lab-2") if verb == "cancel" else ("lease", "b@lab-2")
-    assert lab.says(frame) == (
+    assert lab.says(requests[verb]) == (
         f"{what} {printed[:4]}-{printed[4:6]} of {holder} was made on lab-2, not on lab-1: run it there."
     )
 

@@ -305,7 +305,7 @@ def _write_lease(lease: frames.LeaseView) -> None:
     facts = [
         (
             "lease",
-            f"{short_id(lease.lease)} ({lease.state}{': ' + plain(lease.ended) if lease.ended else ''})",
+            f"{short_id(lease.lease)} ({plain(lease.state)}{': ' + plain(lease.ended) if lease.ended else ''})",
         ),
         ("holder", f"{plain(lease.holder)} (user {plain(lease.user)}, pid {lease.pid})"),
         ("reason", plain(lease.reason)),

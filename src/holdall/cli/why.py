@@ -34,6 +34,8 @@ def place_text(why: Why) -> str:
         return f"{ordinal(why.position)} of {why.waiting}"
     if current.state in IN_LINE:
         return f"{ordinal(why.position)} of {why.waiting} at {plain(current.node)}"
+    if current.state == "not asked":
+        return f"at {plain(current.node)}, which could not be asked"
     return f"{current.state} at {plain(current.node)}"
 
 
