@@ -1,4 +1,4 @@
-"""Three hosts of a test and the network between them: `c` claims, `n0` and `n1` have pools."""
+"""Three hosts of a test and the network between them: `c` claims, all have a pool with one unit."""
 
 from collections.abc import Callable
 
@@ -25,6 +25,7 @@ TTL_MS = 30_000
 VALID_MS = 28_900
 EXPIRES_MS = 30_600
 CLAIM = ClaimId("c", 1, 1)
+SETTINGS = Settings(repeat_ms=2_000, repeat_most_ms=10_000)
 
 
 class Net:
@@ -46,13 +47,13 @@ class Net:
         for name in self.hosts:
             self._carry_out(name, self.hosts[name].start())
 
-    def _claimant(self, incarnation: int = 1) -> Host:
+    def _claimant(self, incarnation: int = 1, epoch: int = 1) -> Host:
         claimant = Claimant("c", Address("c", "agent"), repeat_ms=2_000, repeat_most_ms=10_000)
-        return Host("c", {"claimant": ClaimantSide(claimant, incarnation=incarnation)})
+        side = PoolSide("c", [pool("gpu", "0")], epoch=epoch, settings=SETTINGS)
+        return Host("c", {"claimant": ClaimantSide(claimant, incarnation=incarnation), "manager": side})
 
     def _pools(self, name: str, epoch: int = 1) -> Host:
-        settings = Settings(repeat_ms=2_000, repeat_most_ms=10_000)
-        return Host(name, {"manager": PoolSide(name, [pool("gpu", "0")], epoch=epoch, settings=settings)})
+        return Host(name, {"manager": PoolSide(name, [pool("gpu", "0")], epoch=epoch, settings=SETTINGS)})
 
     def side(self, name: str) -> PoolSide:
         side = self.hosts[name].parts["manager"]
@@ -104,7 +105,7 @@ class Net:
         """Down and up again at once; `records`: what its journal has, if that lacks its last turns."""
         self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
         self.flying = [one for one in self.flying if one[3].node != name]
-        self.hosts[name] = self._claimant(2) if name == "c" else self._pools(name, epoch)
+        self.hosts[name] = self._claimant(2, epoch) if name == "c" else self._pools(name, epoch)
         if kind == "lost":
             self.records[name] = {}
         elif records is not None:

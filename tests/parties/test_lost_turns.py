@@ -34,23 +34,23 @@ def set_aside(net: Net, node: str) -> list[UnitGrant]:
     return [unit for lease in net.side(node).book.leases.values() for unit in lease.units]
 
 
-def activated_again() -> tuple[Net, dict[str, Record]]:
-    """CLAIM waits at n1 for OTHER; an older one calls it back from n0, and it becomes active there once more.
+def activated_again(first: str = "n0") -> tuple[Net, dict[str, Record]]:
+    """CLAIM waits at n1 for OTHER; an older one calls it back from its first node, and it becomes active there once more.
 
-    Returns what n0's journal had at its first activation.
+    Returns what the first node's journal had at its first activation.
     """
     net = Net()
     net.claim("n1", claim=OTHER)
     net.run_until(1_000)
-    net.claim("n0", "n1")
+    net.claim(first, "n1")
     net.run_until(2_000)
-    early = dict(net.records["n0"])
-    net.claim("n0", claim=OLDER, stamp=Stamp(1, "n0", OLDER, 1))
+    early = dict(net.records[first])
+    net.claim(first, claim=OLDER, stamp=Stamp(0, first, OLDER, 1))
     net.run_until(3_000)
     assert [message.claim for message in grants(net, OLDER)] == [OLDER]
     net.tell(Release(OLDER))
     net.run_until(4_000)
-    (before,) = [row for row in net.side("n0").manager.rows.values() if row.claim == CLAIM]
+    (before,) = [row for row in net.side(first).manager.rows.values() if row.claim == CLAIM]
     assert (before.active, before.n) == (True, 2)
     return net, early
 
@@ -194,3 +194,59 @@ def test_nothing_of_this_is_refused() -> None:
     net.crash("n0", kind="reboot", epoch=2, records=early, quarantine_ms=QUARANTINE_MS)
     net.run_until(100_000)
     assert net.refused == []
+
+
+def test_a_claim_sent_on_by_an_activation_that_is_forgotten_comes_again_with_its_age() -> None:
+    """n1 holds it by a Promote that n0 has lost: neither a kill nor the grant, repeated, would belong to n0's row."""
+    net, early = activated_again()
+    net.lost = lambda _sender, _to, message: isinstance(message, Allowed)
+    net.tell(Release(OTHER))
+    net.run_until(5_000)
+    net.lost = lambda _sender, _to, _message: False
+    net.crash("n0", kind="reboot", epoch=2, records=early, quarantine_ms=QUARANTINE_MS)
+    net.run_until(60_000)
+    (granted,) = grants(net)
+    assert granted.attempt >= 2
+    assert granted.stamp is not None
+    assert granted.stamp.attempt == 1
+    assert set(granted.units) == {*set_aside(net, "n0"), *set_aside(net, "n1")}
+
+
+def test_a_row_that_no_activation_made_any_more_blocks_no_later_promote() -> None:
+    """The middle node has forgotten that the claim was killed there, so its row stands for a Promote of then."""
+    net = Net()
+    net.claim("n1", claim=OTHER)
+    net.run_until(1_000)
+    net.tell(Release(OTHER))
+    net.run_until(2_000)
+    net.claim("n0", "n1")
+    net.run_until(3_000)
+    early = dict(net.records["n1"])
+    net.tell(Release(CLAIM))
+    net.run_until(4_000)
+    net.crash("n1", kind="reboot", epoch=2, records=early, quarantine_ms=QUARANTINE_MS)
+    again = ClaimId("c", 1, 5)
+    net.claim("n0", "n1", claim=again, epoch=1)
+    net.run_until(60_000)
+    assert [message.claim for message in grants(net, again)] == [again]
+    assert CLAIM not in net.side("n1").manager.rows
+
+
+@pytest.mark.parametrize("granted_before", [False, True])
+def test_claimant_and_first_node_go_back_together_and_the_last_node_does_not(granted_before: bool) -> None:
+    net, early = activated_again("c")
+    if granted_before:
+        net.lost = lambda _sender, _to, message: isinstance(message, Allowed)
+        net.tell(Release(OTHER))
+        net.run_until(5_000)
+        net.lost = lambda _sender, _to, _message: False
+    net.crash("c", kind="reboot", epoch=2, records=early, quarantine_ms=QUARANTINE_MS)
+    if not granted_before:
+        net.run_until(10_000)
+        net.tell(Release(OTHER))
+    net.run_until(100_000)
+    (granted,) = grants(net)
+    assert set(granted.units) == {*set_aside(net, "c"), *set_aside(net, "n1")}
+    net.tell(Release(CLAIM))
+    net.run_until(200_000)
+    assert set_aside(net, "c") == set_aside(net, "n1") == []

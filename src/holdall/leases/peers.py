@@ -15,7 +15,10 @@ LISTED_MAX = 200_000
 """Claims of one node that a list may name."""
 
 Compare = Callable[[Entry], Short | None]
-"""Makes what is here what the entry says, where a granted claim has more here; what it has, where it has less."""
+"""Makes what is here what the entry says, where a granted claim has more here; what it has, where it has less.
+
+Of a waiting claim too it may say that what is here is of no use; the claim's node is told so otherwise.
+"""
 
 _Sums = tuple[int, int]
 """Number and digest of a list."""
@@ -33,8 +36,14 @@ class Peers:
 
         They may differ: a claim over several nodes is listed at all of them while it waits at one.
         """
+        self._listed: set[str] | None = None
+        """Nodes whose list was compared since a restart, all of it; None: there was no restart."""
         self._coming: dict[str, tuple[int, int, dict[ClaimId, Entry]]] = {}
         """Node -> (count, next part, entries so far)."""
+
+    def restarted(self) -> None:
+        """What is here comes from records: no digest is believed before its list was compared once."""
+        self._listed = set()
 
     def arrived(self, claim: ClaimId, attempt: int) -> None:
         """A row of this claim is here now, of this attempt."""
@@ -57,8 +66,9 @@ class Peers:
         """The answer to a renewal. Raises ProtocolViolation when it speaks of claims of others."""
         _check(node, message.news)
         short = self._told(message.news, compare)
-        told = (message.number, message.digest)
-        same = not short and (told == self._sums(node) or self._agreed.get(node) == (told, self._sums(node)))
+        told, here = (message.number, message.digest), self._sums(node)
+        known = self._listed is None or node in self._listed
+        same = known and not short and (told == here or self._agreed.get(node) == (told, here))
         return AliveOk(message.count, epoch, same, short)
 
     def standing(
@@ -90,6 +100,8 @@ class Peers:
         short = self._told(entries.values(), compare)
         if not short and not over:
             self._agreed[node] = ((len(entries), digest(entries.values())), self._sums(node))
+            if self._listed is not None:
+                self._listed.add(node)
         return Compared(count, epoch, short), over
 
     def copy(self) -> "Peers":
@@ -97,6 +109,7 @@ class Peers:
         twin = Peers()
         twin._here = {node: dict(claims) for node, claims in self._here.items()}
         twin._digest, twin._agreed = dict(self._digest), dict(self._agreed)
+        twin._listed = None if self._listed is None else set(self._listed)
         twin._coming = {node: (count, part, dict(got)) for node, (count, part, got) in self._coming.items()}
         return twin
 
@@ -110,6 +123,7 @@ class Peers:
                 if entry.inside
             ),
             tuple(sorted(self._agreed.items())),
+            None if self._listed is None else tuple(sorted(self._listed)),
             tuple(
                 (node, count, part, tuple(entries[claim] for claim in sorted(entries)))
                 for node, (count, part, entries) in sorted(self._coming.items())

@@ -247,7 +247,10 @@ class ClaimantSide:
             doubted = nodes if recovered else ()
             self._renews(phase, out, units=phase.units, unconfirmed=doubted, recovered=recovered)
         else:
-            self._renews(phase, out, units=None, recovered=recovered)
+            # The own node may have lost its last turns, too: see `PoolSide`, where a waiting claim is compared.
+            own = self.claimant.node
+            doubted = [own] if recovered and own in self._doubted(phase) else ()
+            self._renews(phase, out, units=None, unconfirmed=doubted, recovered=recovered)
 
     def _renews(
         self,

@@ -28,7 +28,16 @@ from holdall.machine.contract import (
 from holdall.parties.saying import check_to_manager
 from holdall.protocols.chain.claims import counted
 from holdall.protocols.chain.manager import Manager
-from holdall.protocols.chain.messages import CLAIMANT, Entered, ExtendRow, Kill, Promote, ShrinkRow, ToManager
+from holdall.protocols.chain.messages import (
+    CLAIMANT,
+    Entered,
+    ExtendRow,
+    Kill,
+    Promote,
+    Refused,
+    ShrinkRow,
+    ToManager,
+)
 from holdall.protocols.chain.restart import MEM_KEY
 from holdall.protocols.chain.rows import Limit, Mem, Row, claim_named
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, PROMOTE_TIMER, ROW_KEY, Settings
@@ -65,6 +74,8 @@ class PoolSide:
     ) -> None:
         self.node = node
         self._ttl_max_ms = ttl_max_ms
+        self._lacks_turns = False
+        """Rows of an earlier epoch may be older than what this node has told of them."""
         self.book = LeaseBook(
             node,
             pools,
@@ -123,6 +134,9 @@ class PoolSide:
         self.turns += 1
         out: list[Effect] = []
         boot = cast("Boot", records[BOOT_KEY])
+        # Of a start in the same boot of the kernel nobody knows any more how complete the journal was before that.
+        self._lacks_turns = boot.kind != "reboot" or boot.quarantine_ms > 0
+        self.peers.restarted()
         self.book.recover(records, out)
         own = {
             key: record for key, record in records.items() if not key.startswith(PREFIX) and key != BOOT_KEY
@@ -149,6 +163,7 @@ class PoolSide:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.node, twin.turns, twin._ttl_max_ms = self.node, self.turns, self._ttl_max_ms
+        twin._lacks_turns = self._lacks_turns
         twin.book = self.book.copy()
         twin.manager = self.manager.copy_with(twin.book)
         twin.book.guard = twin.manager
@@ -207,8 +222,7 @@ class PoolSide:
         claim, attempt = entry.claim, entry.attempt
         row = self.manager.row_of(claim, attempt)
         if not entry.inside:
-            self._repeat_grant(row, out)
-            return None
+            return None if row is None else self._compare_waiting(row, out)
         units = self.book.units(claim, attempt) if row is not None and row.active else ()
         kept = tuple(unit for unit in units if is_in(unit.fence, entry.fences))
         if len(kept) < number_in(entry.fences):
@@ -227,12 +241,23 @@ class PoolSide:
             out.append(CancelTimer(f"{PROMOTE_TIMER}{claim}"))
         return None
 
-    def _repeat_grant(self, row: Row | None, out: list[Effect]) -> None:
-        """A claim that was granted waits again: its node has lost that, so the way on is told again."""
-        if row is not None and row.active and not row.last:
-            leases = self.book.of_claim(row.claim)
-            if any(lease.active and lease.attempt == row.attempt for lease in leases):
-                self.manager.promote(row, out)
+    def _compare_waiting(self, row: Row, out: list[Effect]) -> Short | None:
+        """A waiting claim that has units here: it has been sent on from here.
+
+        Was that before this node lost its last turns, then perhaps in a later activation than is known here: the row
+        further on does not belong to this one, and neither kill nor grant would find through. So it comes again, with
+        its age. Was it granted before, then its node has lost that, and the way on is told again.
+        """
+        if not row.active or row.last:
+            return None
+        if self._lacks_turns and row.need[row.index].epoch != self.manager.epoch:
+            refused = Refused(row.claim, row.attempt, self.manager.epoch, 0, row.stamp)
+            out.append(Send(Address(row.claim.node, CLAIMANT), refused))
+            return Short(row.claim, row.attempt)
+        leases = self.book.of_claim(row.claim)
+        if any(lease.active and lease.attempt == row.attempt for lease in leases):
+            self.manager.promote(row, out)
+        return None
 
     def _extended(self, entry: Entry, row: Row, out: list[Effect]) -> bool:
         """Whether the claim lasts here for as long as it was promised."""
