@@ -206,7 +206,7 @@ def test_a_history_tells_what_the_client_believed(
     claim, grant, releasing, released = said
     assert [line["t"] for line in said] == ["claim", "grant", "release", "release"]
     assert (claim["client"], claim["need"]) == ("ann", {"gpu": 1})
-    assert grant["units"] == [{"pool": "gpu", "unit": "gpu-0", "fence": 5}]
+    assert grant["units"] == [{"pool": "gpu", "unit": "gpu-0@lab-1", "fence": 5}]
     assert claim["at"] <= grant["at"]
     assert grant["call"] - claim["at"] > -2_000_000  # stamps of two clocks, rounded to a millisecond
     assert grant["valid_until"] <= grant["call"] + grant["ttl"] + 2_000_000

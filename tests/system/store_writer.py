@@ -55,7 +55,7 @@ def write(store: str, one: Write) -> bool:
 
 def writes_of(lease: holdall.Lease | holdall.sync.Lease, value: str) -> list[Write]:
     return [
-        Write(pool, unit.name, unit.fence, value) for pool, units in lease.units.items() for unit in units
+        Write(pool, str(unit), unit.fence, value) for pool, units in lease.units.items() for unit in units
     ]
 
 

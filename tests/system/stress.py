@@ -27,6 +27,7 @@ from holdall.model import frames
 from holdall.model.errors import HoldallError
 
 POOLS: Mapping[str, int] = {"bench": 3, "board": 4, "gpu": 2, "port": 5, "psu": 3, "scope": 2}
+NODE = "stress"
 TTL_S = 4.0
 RUN_TTL_S = 12.0
 """Shorter than this a command's lease cannot be: it must have time to end."""
@@ -37,7 +38,7 @@ NO_NODE, LEASE_LOST = 69, 79
 
 CONFIG = """
 [node]
-name = "stress"
+name = "{node}"
 listen = "off"
 
 [defaults]
@@ -112,7 +113,7 @@ class Stress:
         pools = "".join(
             f'\n[[pool]]\nname = "{pool}"\nunits = {json.dumps(units_of(pool))}\n' for pool in POOLS
         )
-        self.lab.configure(CONFIG.replace("{ttl}", f"{TTL_S:g}") + pools)
+        self.lab.configure(CONFIG.replace("{node}", NODE).replace("{ttl}", f"{TTL_S:g}") + pools)
         self.histories = folder / "histories"
         self.histories.mkdir()
         self.history = HistoryWriter(self.histories / "driver.jsonl", "driver")
@@ -134,7 +135,7 @@ class Stress:
         return f"unix://{self.lab.socket}"
 
     def run(self) -> Outcome:
-        self.history.meta({pool: UnitNames(units_of(pool)) for pool in POOLS}, max_wait="60s")
+        self.history.meta({pool: UnitNames([f"{unit}@{NODE}" for unit in units_of(pool)]) for pool in POOLS}, max_wait="60s")
         units = GuardedUnits(self.lab.folder / "units.sock", self.histories / "units.jsonl")
         units.start()
         self.lab.start("--new")
@@ -354,7 +355,7 @@ class Stress:
             total=row.total,
             free=row.free,
             held=row.held + row.unusable,
-            fences={unit.unit: unit.fence for unit in row.units},
+            fences={f"{unit.unit}@{row.node}": unit.fence for unit in row.units},
             quiesced=quiesced,
         )
 

@@ -33,7 +33,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """One use of a unit: what the guarded units are sent."""
+    """One use of a unit, named `UNIT@NODE`: what the guarded units are sent."""
 
     pool: str
     unit: str
@@ -73,7 +73,7 @@ def work(orders: Orders) -> None:
             # Lost already, if the process was paused just now.
             with contextlib.suppress(holdall.LeaseLost), lease:
                 uses = [
-                    Use(pool, unit.name, unit.fence) for pool, units in lease.units.items() for unit in units
+                    Use(pool, str(unit), unit.fence) for pool, units in lease.units.items() for unit in units
                 ]
                 # One in eight holds long enough to be renewed, and to be paused while it holds.
                 long = 20 if chance.randrange(8) == 0 else 1

@@ -21,7 +21,7 @@ Need: TypeAlias = Mapping[str, int | str]
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """One granted unit; `unit` is unique in its pool (`psu-1`, or `psu-1@lab-1` where a pool is on many nodes)."""
+    """One granted unit; `unit` is unique in its pool, also where the pool is on many nodes: `psu-1@lab-1`."""
 
     pool: str
     unit: str

@@ -95,11 +95,8 @@ class Recorder:
 
 
 def units_of(units: Sequence[frames.HeldUnit]) -> list[Unit]:
-    """As a history names them: by short name while all lie on one node."""
-    one_node = len({unit.node for unit in units}) <= 1
-    return [
-        Unit(unit.pool, unit.name if one_node else f"{unit.name}@{unit.node}", unit.fence) for unit in units
-    ]
+    """As a history names them: with their node always, as nobody can tell from one lease where else its pools are."""
+    return [Unit(unit.pool, f"{unit.name}@{unit.node}", unit.fence) for unit in units]
 
 
 def whole_needs(needs: Sequence[frames.Need]) -> Iterator[Mapping[str, int | str]]:
