@@ -65,7 +65,9 @@ def test_a_lock_pins_with_hashes_and_names_no_address_and_no_path(lock: str) -> 
     assert re.findall(r"[a-z+]+://\S+", text) == []
     assert re.findall(r"(?:^|[\s=@])/\S+", text) == []
     pinned = re.findall(
-        r"^([a-z0-9][a-z0-9._-]*)(\S*) \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE
+        r"^([a-z0-9][a-z0-9._-]*)(\S*)(?: ; [^\\\n]+)? \\\n    --hash=sha256:[0-9a-f]{64}",
+        text,
+        re.MULTILINE,
     )
     assert all(version.startswith("==") for _, version in pinned)
     named = re.findall(r"^([a-z0-9][a-z0-9._-]*)", text, re.MULTILINE)
