@@ -1,6 +1,8 @@
 """A node in a thread of this process, over its real socket and journal."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,34 @@ def test_a_claim_that_asks_for_nonsense_changes_nothing(monkeypatch: pytest.Monk
             assert (row.leases, row.waiting) == (0, 0)
             client.lease("board:3", "psu:2")
         node.stop()
+
+
+ALONE = """
+import asyncio, sys
+from pathlib import Path
+from holdall.node.service import Service
+from holdall.node.settings import read_settings
+
+async def main():
+    service = Service(read_settings(Path(sys.argv[1])), new=True)
+    await service.start()
+    service.stop("test")
+    await service.close()
+
+asyncio.run(main())
+print(sorted({"nats", "cryptography", "holdall.bus.nats", "holdall.bus.system"} & sys.modules.keys()))
+"""
+
+
+def test_a_node_that_stands_alone_loads_nothing_of_a_bus_and_writes_nothing_for_one() -> None:
+    with lab() as made:
+        ended = subprocess.run(
+            [sys.executable, "-c", ALONE, str(made.config)],
+            env=made.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert ended.stdout == "[]\n"
+        assert not (made.state / paths.BUS_NAME).exists()
