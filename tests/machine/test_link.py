@@ -275,13 +275,8 @@ def test_frames_of_an_earlier_life_of_the_peer_are_dropped() -> None:
     b.taken()
     b.get("a", frame(2, "late"))
     assert b.talker.heard == []
-    # It names this process, so it may come from a node that has lost count.
+    # It may come from a node that has lost count, which must learn where it was.
     assert b.taken() == [LinkOpen(B1, A2)]
-    before = b.link.key()
-    b.get("a", frame(2, "later", yours=LinkEnd(0)))
-    assert b.talker.heard == []
-    assert b.taken() == []
-    assert b.link.key() == before
 
 
 def test_a_newer_life_needs_no_opening_to_be_believed_when_it_names_this_one() -> None:

@@ -107,7 +107,7 @@ class Peer:
     def opened(self, opening: LinkOpen) -> None:
         """An opening. Raises ProtocolViolation for ends that can't be."""
         was_paired = self.is_paired and opening.mine == self.yours
-        if self._is_of_pair(opening.mine, opening.yours, is_opening=True):
+        if self._is_of_pair(opening.mine, opening.yours):
             # It waits for a sign that we know its end: any frame, and at once when we have just learned it.
             self._owes_ack = True
             self._ack_now = not was_paired
@@ -123,14 +123,13 @@ class Peer:
         self._acknowledged(frame.ack)
         return self._in_order(frame) if frame.seq else ()
 
-    def _is_of_pair(self, mine: LinkEnd, yours: LinkEnd | None, *, is_opening: bool = False) -> bool:
+    def _is_of_pair(self, mine: LinkEnd, yours: LinkEnd | None) -> bool:
         """Compare ends, learn the peer's newest; whether both are those of the pair of now."""
         if yours is not None and yours > self.own:
             self._go_above(yours)
         if self.yours is not None and mine < self.yours:
-            # Of an earlier life. Or of a node that has lost count, if it may not know of us, or knows us as we are
-            # now: it learns the last number that was heard of it.
-            self._owes_open = self._owes_open or is_opening or yours == self.own
+            # Of an earlier life; or of a node that has lost count: it learns the last number that was heard of it.
+            self._owes_open = True
             return False
         if mine != self.yours:
             self._part(mine)
