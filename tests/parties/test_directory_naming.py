@@ -150,15 +150,37 @@ def test_a_presence_of_a_later_start_is_answered_and_that_of_this_process_is_not
     bus = Address("id1", BUS)
     assert made.handle(Received(bus, Presence("i1", 5, serving=True))) == []
     effects = made.handle(Received(bus, Presence("other", 6, serving=False)))
-    assert effects[0] == Send(bus, Presence("i1", 5, serving=True))
+    assert effects[0] == Send(bus, Presence("i1", 5, serving=True, to="other"))
     assert len(effects) == 2  # and a warning
+
+
+def test_a_presence_that_was_late_on_the_bus_ends_nobody() -> None:
+    """The process before this one said it, and has ended since: it can't answer this one."""
+    bus = Address("id1", BUS)
+    late = Presence("before", 4, serving=True)
+    for made in (directory(), directory(members=(Member("lab-2", "b"),))):
+        made.start()
+        (effect,) = made.handle(Received(bus, late))
+        assert isinstance(effect, Send)
+        assert isinstance(effect.message, Presence)
+        assert effect.message.to == "before"
+
+
+def test_a_serving_process_that_started_later_ends_when_the_earlier_one_answers_it() -> None:
+    made = directory()
+    made.start()
+    bus = Address("id1", BUS)
+    (effect,) = made.handle(Received(bus, Presence("other", 4, serving=True, to="i1")))
+    assert isinstance(effect, Send)
+    assert isinstance(effect.message, MustStop)
 
 
 def test_a_start_that_finds_its_identity_serving_is_refused_whatever_its_number() -> None:
     for incarnation in (4, 5, 6):
         made = directory(members=(Member("lab-2", "b"),))
         made.start()
-        effects = made.handle(Received(Address("id1", BUS), Presence("other", incarnation, serving=True)))
+        answer = Presence("other", incarnation, serving=True, to="i1")
+        effects = made.handle(Received(Address("id1", BUS), answer))
         assert [type(effect.message) for effect in effects if isinstance(effect, Send)] == [StartRefused]
         assert made.handle(TimerFired("hello")) == []
         assert made.handle(Received(PEER, Summary(()))) == []

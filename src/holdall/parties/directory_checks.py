@@ -83,7 +83,7 @@ def check(sender: str, message: FromPeer) -> None:
 
 def check_presence(presence: Presence) -> None:
     """Raises ProtocolViolation. Who has this node's keys says it, or this node itself."""
-    _text(presence.instance)
+    _text(presence.instance, presence.to)
     _numbers(presence.incarnation)
 
 

@@ -240,6 +240,10 @@ class Presence(msgspec.Struct, frozen=True, tag="presence"):
     instance: str
     incarnation: int
     serving: bool
+    to: str = ""
+    """Instance of the process that this answers: proof that both live now. A bus may be slow, so a presence without
+    it may be of a process that has ended since.
+    """
 
 
 # Inside a node

@@ -93,9 +93,10 @@ class DirectoryState:
         """For the node's log."""
         self.tell_node(Warned(text))
 
-    def show_presence(self) -> None:
-        """Ask whether somebody else runs under this identity."""
-        message = Presence(self.settings.instance, self.own.incarnation, serving=self.phase == "serving")
+    def show_presence(self, to: str = "") -> None:
+        """Ask whether somebody else runs under this identity, or answer the process `to` that asked."""
+        serving = self.phase == "serving"
+        message = Presence(self.settings.instance, self.own.incarnation, serving, to)
         self.out.append(Send(Address(self.settings.node, BUS), message))
 
     # ------------------------------------------------------------ what is known

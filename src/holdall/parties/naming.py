@@ -138,20 +138,24 @@ class Naming:
             state.known.remove(node, state.out)
 
     def present(self, message: Presence) -> None:
-        """A process of this identity: this one, as the bus gives it back, or another."""
+        """A process of this identity: this one, as the bus gives it back, or another.
+
+        One that does not answer this process may be an earlier one of this node, which has ended since: it is asked.
+        """
         state = self._state
         settings = state.settings
         if message.instance == settings.instance:
             return
         later = (state.own.incarnation, settings.instance) > (message.incarnation, message.instance)
-        if state.phase == "starting" and (message.serving or later):
+        if message.to != settings.instance:
+            state.show_presence(message.instance)
+            if state.phase == "serving" and not later:
+                state.warn("another process has started with the identity of this node; it is told to end")
+        elif state.phase == "starting" and (message.serving or later):
             self._refuse(self._clone_text(""))
         elif state.phase == "serving" and message.serving and later:
             state.phase = "refused"
             state.tell_node(MustStop(self._clone_text("")))
-        elif state.phase == "serving":
-            state.show_presence()
-            state.warn("another process has started with the identity of this node; it is told to end")
 
     # ------------------------------------------------------------ others' starts
 

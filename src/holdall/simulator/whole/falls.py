@@ -70,12 +70,7 @@ class WholeFalls:
             site.state = State.PAUSED
             run.later(site.resume_at - run.now, self._go_on, computer)
             return
-        site.state = State.DOWN
-        site.timers.clear()
-        site.incarnation += 1  # answers to the process that was are nobody's
-        run.note(computer, "crash", (), Turn({}, {}, []))
-        for connection, client in computer.fallen():
-            run.later(SOCKET_MS, run.seats.hear, client, connection, None)
+        self._go_down(computer)
         if strike.kind in _WITH_CLIENTS:
             run.seats.kill_all(computer.number, site.resume_at)
         run.later(site.resume_at - run.now, self._recover, computer, strike.kind)
@@ -143,14 +138,20 @@ class WholeFalls:
 
     def refused(self, computer: Computer, text: str) -> None:
         """`text`: why. The others have something against this start: its process ends, and somebody starts it again."""
+        run = self._run
+        run.tally.denied[f"start: {text.partition(' (')[0]}"] += 1
+        self._go_down(computer)
+        run.later(AGAIN_MS, self._recover, computer, "restart")
+
+    def _go_down(self, computer: Computer) -> None:
+        """The node's process is gone; its connections break."""
         run, site = self._run, computer.site
-        run.tally.counts["refused starts"] += 1
         site.state = State.DOWN
         site.timers.clear()
-        site.incarnation += 1
+        site.incarnation += 1  # answers to the process that was are nobody's
         run.note(computer, "crash", (), Turn({}, {}, []))
-        computer.fallen()
-        run.later(AGAIN_MS, self._recover, computer, "restart")
+        for connection, client in computer.fallen():
+            run.later(SOCKET_MS, run.seats.hear, client, connection, None)
 
 
 def _tombstones(computer: Computer) -> frozenset[str]:

@@ -25,6 +25,8 @@ class WholeFigures(msgspec.Struct, kw_only=True):
     wait_longest_ms: float = 0.0
     faults: dict[str, int] = {}
     """Faults that struck, by kind; frames that were lost or came twice among them."""
+    refused: int = 0
+    """Messages that a node refused: only where journals were lost."""
     turns: int = 0
     frames: int = 0
     """Frames on the bus, copies and lost ones not counted."""
@@ -65,6 +67,7 @@ class Tally:
             wait_mean_ms=round(sum(self.waits) / max(1, len(self.waits)), 3),
             wait_longest_ms=round(max(self.waits, default=0.0), 3),
             faults=dict(sorted(self.faults.items())),
+            refused=counts["refused"],
             turns=counts["turns"],
             frames=counts["frames"],
             bytes=self.bytes,
