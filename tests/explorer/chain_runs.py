@@ -226,6 +226,7 @@ RESTARTS = [  # of nodes, between turns, with what was saved
     Run("rot3", 805195, "restart=1"),
     Run("x3u", 660077, "restart=1"),
     Run("x3opp", 3444286, "restart=1"),
+    Run("t2no", 4576174, "restart=1"),
 ]
 
 REBOOTS = [
@@ -238,6 +239,7 @@ REBOOTS = [
     Run("x3low", 3408802, "reboot=1"),
     Run("x3u", 5361741, "reboot=1"),
     Run("x2low", 5704954, "reboot=1,restart=1"),
+    Run("x2", 8444550, "reboot=1,restart=1"),
 ]
 
 WIPES = [
