@@ -40,6 +40,9 @@ class JoinRequest(msgspec.Struct, frozen=True, tag="join", forbid_unknown_fields
     proof: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
     """Its key's signature over all of the above, and over the system that it means."""
 
+    def __repr__(self) -> str:
+        return f"JoinRequest({self.name}, {self.public})"
+
     def signed(self, fingerprint: bytes) -> bytes:
         """What `proof` signs."""
         blank = msgspec.structs.replace(self, proof=bytes(64))

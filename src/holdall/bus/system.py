@@ -79,6 +79,9 @@ class Secrets(msgspec.Struct, frozen=True):
     routes: str
     """Password between servers: a member's certificate alone must not make it a server."""
 
+    def __repr__(self) -> str:
+        return "Secrets(…)"
+
 
 class System:
     """The files of the bus of one node, read and checked."""
