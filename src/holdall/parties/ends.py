@@ -47,7 +47,7 @@ class Ends:
         state.units_freed(grant.pool for grant in record.grants)
         for grant in record.grants:
             if grant.node != state.own:
-                state.asks_for((grant.node, grant.pool), -1)
+                state.system.asks_for((grant.node, grant.pool), -1)
         state.remove(claim, text)
         for connection, n, what in claim.told_to:
             state.tell(connection, Released(n, record.printed, what))

@@ -102,7 +102,7 @@ class Parking:
         for node, vector in vectors_of(record.shares[0]):
             if node != self._state.own:
                 for pool, count in vector:
-                    self._state.asks_for((node, pool), max(count, 1))
+                    self._state.system.asks_for((node, pool), max(count, 1))
         need, *siblings = (
             tuple(Visit(node, vectors, epoch_of(node)) for node, vectors in asking)
             for asking in placements(record.shares)

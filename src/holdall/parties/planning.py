@@ -117,11 +117,11 @@ def placements(ways: Iterable[Way]) -> tuple[Asking, ...]:
         if len(parts) > 1:
             found.append(tuple((node, (vector,)) for node, vector in parts))
             continue
-        ((node, vector),) = parts
-        if node not in single:
-            single[node] = {}
-            found.append(node)
-        single[node][vector] = None
+        for node, vector in parts:
+            if node not in single:
+                single[node] = {}
+                found.append(node)
+            single[node][vector] = None
     return tuple(((one, tuple(single[one])),) if isinstance(one, str) else one for one in found)
 
 
@@ -243,7 +243,7 @@ def _chosen(places: Sequence[_Place], own: str, *, wide: bool, turns: int, more:
         chosen = best[:turns]
     else:
         chosen = best[:1] if not wide and best[0].ready is not None else _apart(best)
-        chosen.sort(key=lambda one: one.nodes != {own})
+        chosen.sort(key=lambda one: one.nodes != frozenset({own}))
     return Placement(
         ways=tuple(way for one in chosen for _, way in one.ways),
         narrow=more or len(chosen) < len(places) or any(one.more for one in chosen),

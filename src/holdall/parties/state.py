@@ -1,6 +1,5 @@
 """What an agent knows: sessions, claims and how to find them, the history, and the effects of the turn."""
 
-import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -11,10 +10,10 @@ from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save
 from holdall.model.errors import LeaseLost
 from holdall.model.frames import Denied, FromNode, Happened, LogRow, Need
 from holdall.model.names import matches_id, pool_name, short_id
-from holdall.model.why import Why
 from holdall.parties.inquiries import Inquiries
+from holdall.parties.live import Claim, Session, secret_hash, silence_timer
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
-from holdall.parties.neighbours import Neighbours, NoNeighbours, PoolNews, RemotePool
+from holdall.parties.neighbours import Neighbours, NoNeighbours
 from holdall.parties.questions import PeerHappened
 from holdall.parties.records import (
     CLAIM_PREFIX,
@@ -22,110 +21,32 @@ from holdall.parties.records import (
     SESSION_PREFIX,
     ClaimRecord,
     LogRecord,
-    SessionRecord,
     Way,
 )
 from holdall.parties.spreading import Spot
 from holdall.parties.system_pools import SystemPools
 from holdall.parties.views import AgesView, LifeView, PoolView
-from holdall.parties.ways import vectors_of
 from holdall.protocols.chain.claims import family_of
 from holdall.protocols.hooks import Effects
-from holdall.protocols.vocabulary import ClaimId, Vector
+from holdall.protocols.vocabulary import ClaimId
+
+__all__ = [
+    "PRINTED_LETTERS",
+    "REPLAN_TIMER",
+    "Claim",
+    "Session",
+    "State",
+    "secret_hash",
+    "short_row",
+    "silence_timer",
+]
 
 PRINTED_LETTERS = 26
 REPLAN_TIMER = "replan"
 UNITS_TOLD_MAX = 200
 """Units that a row of the history names."""
-ASKED_MS = 5000
-"""So long an announcement may take that accounts for units which this node has asked for."""
-ASKED_POOLS_MAX = 256
 ENDED_MAX = 1000
 """Keys of leases that have ended, remembered so that a repeated release is told so."""
-
-
-def secret_hash(secret: str) -> str:
-    """What is kept of a session's secret or a lease's key."""
-    return hashlib.blake2b(secret.encode(), digest_size=20).hexdigest()
-
-
-class Session:
-    """One client, over all its connections."""
-
-    __slots__ = (
-        "claims",
-        "connected",
-        "connection",
-        "heard_boot_ms",
-        "heard_wall_ms",
-        "numbers",
-        "record",
-        "ttls",
-        "views",
-    )
-
-    def __init__(self, record: SessionRecord, connection: str) -> None:
-        self.record = record
-        self.connection = connection
-        """The latest connection's id."""
-        self.connected = True
-        self.heard_wall_ms = 0
-        self.heard_boot_ms = 0
-        self.claims: dict[ClaimId, None] = {}
-        """In the order in which they came."""
-        self.numbers: dict[int, ClaimId] = {}
-        """Request number -> claim, of claims that wait or are held."""
-        self.ttls: dict[int, int] = {}
-        """ttl -> how many claims have it: one silence timer for each."""
-        self.views: dict[ClaimId, None] = {}
-        """Leases of others under which it works."""
-
-
-class Claim:
-    """A claim from its arrival to its end, with what need not survive a crash."""
-
-    __slots__ = (
-        "checked_ms",
-        "key",
-        "kicked_boot_ms",
-        "record",
-        "retry_text",
-        "shown",
-        "stays_ms",
-        "stays_until_ms",
-        "to_widen",
-        "told_to",
-        "viewers",
-        "widened",
-    )
-
-    def __init__(self, record: ClaimRecord, key: str) -> None:
-        self.record = record
-        self.key = key
-        """Empty after a restart, when only its hash is known."""
-        self.told_to: list[tuple[str, int, str]] = []
-        """(connection, request, what): kicks that wait for the end of the lease."""
-        self.kicked_boot_ms = 0
-        self.shown: Why | None = None
-        """What the client was told last about the wait."""
-        self.checked_ms = 0
-        """Pause before the next look whether that has changed."""
-        self.widened = False
-        """It has waited at the one place that seemed free: plan all its places from now on."""
-        self.to_widen = False
-        """And this has not been done yet."""
-        self.stays_ms = 0
-        self.stays_until_ms = 0
-        """Not to change its places before (boot clock) only because others seem free."""
-        self.retry_text = ""
-        """Why the pools don't queue it yet."""
-        self.viewers: dict[str, None] = {}
-        """Sessions that work under this lease (nested claims that it covers)."""
-
-    @property
-    def vectors(self) -> tuple[Vector, ...]:
-        """What its ways ask of pools, node by node, preferred first."""
-        return tuple(vector for way in self.record.shares for _, vector in vectors_of(way))
 
 
 class State:
@@ -178,8 +99,6 @@ class State:
         """Names of pools where units have come free since narrow claims were looked at."""
         self.shunned: dict[str, int] = {}
         """Node -> until when (boot clock) it gives nothing, as it has told a claim."""
-        self.asked: dict[Spot, tuple[PoolNews, int, int]] = {}
-        """Pool of another node -> (what it had announced, when (boot clock) it was asked then, for how many units)."""
         self.to_replan: dict[ClaimId, None] = {}
         """Narrow claims that are still to be looked at, oldest first."""
         self.ending: dict[ClaimId, list[tuple[str, int, str, str]]] = {}
@@ -208,6 +127,11 @@ class State:
         self.inquiries = Inquiries()
         """Questions to other agents, and theirs, that are under way."""
         self._last_claim = 0
+
+    @property
+    def now_ms(self) -> int:
+        """By the boot clock, at the last reading."""
+        return self.boot_ms
 
     @property
     def own(self) -> str:
@@ -311,21 +235,6 @@ class State:
         """Whether the node has said a moment ago that it gives nothing yet."""
         until = self.shunned.get(node)
         return until is not None and self.boot_ms < until
-
-    def asks_for(self, spot: Spot, units: int) -> None:
-        """Units of another node's pool are asked for, or (negative) not wanted any more."""
-        news = self.system.news(spot)
-        if news is not None:
-            known, at_ms, before = self.asked.get(spot, (news, self.boot_ms, 0))
-            before = before if known == news and self.boot_ms - at_ms < ASKED_MS else 0
-            self.asked[spot] = (news, self.boot_ms, max(0, before + units))
-            if len(self.asked) > ASKED_POOLS_MAX:
-                del self.asked[min(self.asked, key=lambda one: self.asked[one][1])]
-
-    def asked_lately(self, pool: RemotePool) -> int:
-        """Units that this node has asked for there and that the announcement does not account for yet."""
-        known, at_ms, units = self.asked.get((pool.node, pool.news.pool), (None, 0, 0))
-        return units if known == pool.news and self.boot_ms - at_ms < ASKED_MS else 0
 
     def units_freed(self, pools: Iterable[str]) -> None:
         """Units of these pools come free in this turn: look at narrow claims in the next one."""
@@ -463,8 +372,3 @@ def short_row(row: LogRow) -> LogRow:
         return row
     more = f"and {len(row.units) - UNITS_TOLD_MAX} more"
     return msgspec.structs.replace(row, units=(*row.units[:UNITS_TOLD_MAX], more))
-
-
-def silence_timer(session: str, ttl_ms: int) -> str:
-    """Fires when the session has been silent for `ttl (1 + rho)`."""
-    return f"silent/{session}/{ttl_ms}"

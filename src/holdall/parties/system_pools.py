@@ -15,6 +15,10 @@ from holdall.parties.ways import PoolFacts
 TIERS: dict[NodeState, int] = {"serving": 0, "quarantine": 1, "draining": 2, "silent": 2, "stopped": 2}
 """How planning prefers nodes: see `PoolFacts.tier`."""
 
+ASKED_MS = 5000
+"""So long an announcement may take that accounts for units which this node has asked for."""
+ASKED_POOLS_MAX = 256
+
 
 class Numbers(msgspec.Struct, frozen=True):
     """A pool in numbers; of another node as it announced them last."""
@@ -51,16 +55,19 @@ class Reader(Protocol):
         """Whether the node has said a moment ago that it gives nothing yet."""
         ...
 
-    def asked_lately(self, pool: RemotePool) -> int:
-        """Units that this node has asked for there and that the announcement does not account for yet."""
+    @property
+    def now_ms(self) -> int:
+        """By the boot clock."""
         ...
 
 
 class SystemPools:
-    """Reads only; asks the views each time."""
+    """Asks the views each time; remembers only what the own node has asked others for of late."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._asked: dict[Spot, tuple[PoolNews, int, int]] = {}
+        """Pool of another node -> (what it had announced, when it was asked then, for how many units)."""
 
     def own_facts(self, names: Iterable[str] | None = None) -> list[PoolFacts]:
         """The own node's pools of these names (None: all), by pool id. While it gives none, none is free."""
@@ -83,7 +90,7 @@ class SystemPools:
                     name=news.name,
                     labels=news.labels,
                     total=news.total,
-                    free=max(0, news.free - self._reader.asked_lately(remote)) if tier == 0 else 0,
+                    free=max(0, news.free - self._asked_lately(remote)) if tier == 0 else 0,
                     node=remote.node,
                     at=neighbours.name_of(remote.node),
                     host_only=news.reach == "host",
@@ -148,3 +155,19 @@ class SystemPools:
         if self.tier_of(spot[0]):
             return Numbers(news.total, 0, news.total, news.waiting, own=False)
         return Numbers(news.total, news.free, 0, news.waiting, own=False)
+
+    def asks_for(self, spot: Spot, units: int) -> None:
+        """Units of another node's pool are asked for, or (negative) not wanted any more."""
+        news, now_ms = self.news(spot), self._reader.now_ms
+        if news is None:
+            return
+        known, at_ms, before = self._asked.get(spot, (news, now_ms, 0))
+        before = before if known == news and now_ms - at_ms < ASKED_MS else 0
+        self._asked[spot] = (news, now_ms, max(0, before + units))
+        if len(self._asked) > ASKED_POOLS_MAX:
+            del self._asked[min(self._asked, key=lambda one: self._asked[one][1])]
+
+    def _asked_lately(self, pool: RemotePool) -> int:
+        """Units that this node has asked for there and that the announcement does not account for yet."""
+        known, at_ms, units = self._asked.get((pool.node, pool.news.pool), (None, 0, 0))
+        return units if known == pool.news and self._reader.now_ms - at_ms < ASKED_MS else 0
