@@ -77,6 +77,18 @@ def test_more_units_given_than_there_are_is_found() -> None:
     assert found.violations == ["capacity: pool gpu of n1 has given 3 of 2 units"]
 
 
+def test_a_unit_in_use_that_its_node_has_not_set_aside_is_found() -> None:
+    judge = Judge({("n0", "gpu"): 1})
+    judge.granted(0, [UnitGrant("n0", "gpu", "0", 7)], {("n0", "gpu"): 1})
+    judge.set_aside("n0", {("gpu", "0"): 7})
+    judge.set_aside("n1", {})
+    assert judge.violations == []
+    judge.set_aside("n0", {("gpu", "0"): 6})
+    assert judge.violations == [
+        "set aside: client 0 uses gpu/0@n0 with fence 7, and the node has 6 for it"
+    ]
+
+
 def test_what_is_left_at_the_end_is_found() -> None:
     found = judge()
     found.at_the_end([], {"n1": 0})
@@ -127,6 +139,10 @@ def test_no_quarantine_after_a_wipe_gives_a_unit_twice(monkeypatch: pytest.Monke
     faults = Faults(wipe=3)
     assert struck(faults)[-1].violations == []
     without_quarantine(monkeypatch)
+    # The node may grant what it does not know to be in use, ...
+    assert struck(faults)[-1].violations[0].startswith("set aside: ")
+    # ... and does.
+    monkeypatch.setattr(Judge, "set_aside", lambda _self, _node, _held: None)
     assert struck(faults)[-1].violations[0].startswith("exclusion: ")
 
 

@@ -31,9 +31,11 @@ def without_ground(managers: Mapping[str, Manager]) -> list[str]:
     """I1: a row that was sent on stands on an active row of the node before, made active that often.
 
     No ground is needed from a node where the claim is buried or has come again (it is over as a whole, or was
-    shrunk to nothing there), nor from one that has lost its queue since the claim learned of its epoch. A node
-    whose journal lacked its last turns may have kept the row of an earlier activation: then, too, its epoch is
-    another, and it gives nothing to anybody before all leases of then have ended or been confirmed.
+    shrunk to nothing there), nor from one that has lost its queue since the claim learned of its epoch. A node whose
+    journal lacked its last turns may also have kept the row of an earlier activation, under another epoch. What
+    stands on that is let be for as long as it takes: a claim that still waits comes again when its node has listed
+    it there, a granted one ends within the quarantine, and a grant that comes later counts only when the units are
+    confirmed. So nobody ever uses units that the node has not set aside, which the simulator checks unit by unit.
     """
     wrong: list[str] = []
     for node in sorted(managers):
