@@ -14,7 +14,7 @@ from holdall.parties.granting import Granting
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
-from holdall.parties.planning import UNITS_MAX, Placement, place, readable
+from holdall.parties.planning import UNITS_MAX, Placement, fits_a_lease, place, readable, size_of
 from holdall.parties.records import ClaimRecord
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.replanning import WIDEN_MS, Replanning
@@ -127,14 +127,11 @@ class Claims:
             return Refusal(NeverSatisfiable.code, self._refusals.never_text(placed), why)
         total = {one.spot: one.total for one in facts}
         for way in placed.ways:
-            spots = {(share.node, share.pool) for share in way}
-            units = sum(
-                total.get((share.node, share.pool), 1) if share.count == ALL else share.count for share in way
-            )
-            if units > UNITS_MAX or len(spots) > POOLS_MAX:
+            if not fits_a_lease(way, total):
+                units, pools = size_of(way, total)
                 return Refusal(
                     Refused.code,
-                    f"{units} units of {len(spots)} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
+                    f"{units} units of {pools} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
                     "are possible. Split the work into several leases.",
                 )
         return placed
@@ -230,7 +227,9 @@ class Claims:
     def prepared(self, message: Prepared, node: str) -> None:
         """All on_grant commands of a node have ended. If one failed, the claim comes again with its age."""
         claim = self._state.find(message.claim)
-        if claim is not None and message.claim not in claim.record.parties():
+        if claim is not None and (
+            message.claim not in claim.record.parties() or node not in claim.record.preparing
+        ):
             return
         if claim is None or claim.record.phase != "preparing" or claim.record.attempt != message.attempt:
             return

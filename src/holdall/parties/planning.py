@@ -5,13 +5,13 @@ units that exist (those in quarantine, cooling down, draining or of silent nodes
 granted and is refused with the facts. What is known of other nodes may be stale: the nodes decide.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from holdall.model.frames import Need, Selector
-from holdall.model.names import NEEDS_MAX, is_name, pool_id
+from holdall.model.names import NEEDS_MAX, POOLS_MAX, is_name, pool_id
 from holdall.model.spec import ALL_COUNT
 from holdall.parties.records import Share, Way
 from holdall.parties.spreading import Spot
@@ -106,6 +106,20 @@ def place(
         return Placement((_hope(next(combinations(needs)), near, own),), narrow=True)
     far = [facts for facts in pools if facts.node != own and facts.host_only]
     return msgspec.structs.replace(failed, elsewhere=tuple(matching(failed.selector, far)))
+
+
+def size_of(way: Way, total: Mapping[Spot, int]) -> tuple[int, int]:
+    """(units, pools) of a lease of this way; of a pool that is wanted whole all that exist."""
+    units = sum(
+        total.get((share.node, share.pool), 1) if share.count == ALL else share.count for share in way
+    )
+    return units, len({(share.node, share.pool) for share in way})
+
+
+def fits_a_lease(way: Way, total: Mapping[Spot, int]) -> bool:
+    """Whether one lease may be so large."""
+    units, pools = size_of(way, total)
+    return units <= UNITS_MAX and pools <= POOLS_MAX
 
 
 def placements(ways: Iterable[Way]) -> tuple[Asking, ...]:

@@ -7,9 +7,11 @@ are planned again. The node that was asked last decides, as always.
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from holdall.parties.neighbours import NeighboursChanged
 from holdall.parties.parking import Parking, names_of, spots_of
-from holdall.parties.planning import Placement, place, placements
+from holdall.parties.planning import Placement, fits_a_lease, place, placements
 from holdall.parties.records import ClaimRecord, Way
 from holdall.parties.spreading import Spot
 from holdall.parties.state import REPLAN_TIMER, Claim, State
@@ -70,7 +72,7 @@ class Replanning:
             return False
         claim.widened = True
         placed = self.plan(record, self._state.system.facts(names_of(record)), wide=True)
-        if isinstance(placed, Unplaceable):
+        if placed is None:
             return False
         tried = placements_of(record.shares)
         ways = tuple(way for way in placed.ways if tuple(node for node, _ in vectors_of(way)) not in tried)
@@ -128,7 +130,7 @@ class Replanning:
         """Plan anew and ask there, if that is possible at all."""
         record = claim.record
         placed = self.plan(record, facts, wide=wide)
-        if isinstance(placed, Unplaceable):
+        if placed is None:
             return
         if record.phase == "waiting":
             self.come_again(claim, self.age_of(claim), placed)
@@ -155,7 +157,7 @@ class Replanning:
         if not standing:
             self._leave(claim, placed, reachable)
             return
-        if isinstance(placed, Unplaceable) or set(placed.ways) == set(record.shares):
+        if placed is None or set(placed.ways) == set(record.shares):
             return
         free = {one.spot: one.free for one in facts}
         widens = claim.to_widen and not placements_of(record.shares) >= placements_of(placed.ways)
@@ -166,11 +168,11 @@ class Replanning:
         if (widens or gains or differs or gone) and self._may_move(claim, at_once=widens):
             self.come_again(claim, self.age_of(claim), placed)
 
-    def _leave(self, claim: Claim, placed: Placement | Unplaceable, reachable: Mapping[Spot, int]) -> None:
+    def _leave(self, claim: Claim, placed: Placement | None, reachable: Mapping[Spot, int]) -> None:
         """Its places are gone, or away: elsewhere it can be served, or will be when they are back."""
         record = claim.record
         known = any(all((share.node, share.pool) in reachable for share in way) for way in record.shares)
-        if isinstance(placed, Placement) and (
+        if placed is not None and (
             any(_stands(way, reachable) for way in placed.ways) or (not known and not record.allow_future)
         ):
             self.come_again(claim, self.age_of(claim), placed)
@@ -188,9 +190,9 @@ class Replanning:
 
     # ------------------------------------------------------------ how
 
-    def plan(self, record: ClaimRecord, facts: list[PoolFacts], *, wide: bool) -> Placement | Unplaceable:
-        """Where the claim would be asked for now."""
-        return place(
+    def plan(self, record: ClaimRecord, facts: list[PoolFacts], *, wide: bool) -> Placement | None:
+        """Where the claim would be asked for now; None: nowhere, or only by more than one lease may have."""
+        placed = place(
             record.needs,
             facts,
             self._state.own,
@@ -198,6 +200,11 @@ class Replanning:
             wide=wide,
             now=record.now,
         )
+        if isinstance(placed, Unplaceable):
+            return None
+        total = {one.spot: one.total for one in facts}
+        ways = tuple(way for way in placed.ways if fits_a_lease(way, total))
+        return msgspec.structs.replace(placed, ways=ways) if ways else None
 
     def age_of(self, claim: Claim) -> Stamp | None:
         """The claim's age: as a node has given it, else by this node's clock when it was asked."""
