@@ -152,6 +152,8 @@ class Answers:
     def _go_on(self, inquiry: Inquiry) -> None:
         """The next round; at once when there is nobody to be asked in it."""
         rounds = ROUNDS[inquiry.request.what] if isinstance(inquiry.request, frames.Ask) else ("find",)
+        if not self._state.neighbours.nodes():
+            rounds = rounds[:1]  # a node by itself has told all that there is in the first
         while inquiry.round < len(rounds):
             questions = self._questions(inquiry, rounds[inquiry.round])
             inquiry.round += 1

@@ -158,8 +158,7 @@ class Explaining:
 
     def blocker(self, obstacle: Obstacle) -> Blocker:
         """Somebody in the way, as people see them."""
-        party = family_of(obstacle.claim)
-        claim = self._state.claims.get(party)
+        claim = self._state.claims.get(obstacle.claim) or self._state.find(obstacle.claim)
         if claim is None:
             # A claim of another node, or one that ends in this turn.
             return Blocker(
@@ -169,7 +168,7 @@ class Explaining:
                 pool=obstacle.pool,
                 units=obstacle.units,
                 waiting=not obstacle.units,
-                party=str(party),
+                party=str(family_of(obstacle.claim)),
             )
         record = claim.record
         return Blocker(

@@ -46,11 +46,14 @@ class Joining:
     def pools(self, inquiry: Inquiry) -> list[frames.PoolRow]:
         """By name, labels, and node."""
         names = self._names(inquiry)
+        own = self._state.settings.node
         rows = [
-            msgspec.structs.replace(
+            one.row
+            if node == own and not names
+            else msgspec.structs.replace(
                 one.row,
                 node=self._state.name_of(node),
-                units=tuple(_unit_named(unit, names) for unit in one.row.units),
+                units=tuple(_unit_named(unit, names) for unit in one.row.units) if names else one.row.units,
             )
             for node, one in _rows(inquiry, PoolOf)
         ]
@@ -64,8 +67,12 @@ class Joining:
 
     def waits(self, inquiry: Inquiry) -> list[Why]:
         """In order of age; last those that are in no line."""
-        names = self._names(inquiry)
         lines = self._lines(inquiry)
+        if not lines and set(inquiry.rows) == {self._state.settings.node}:
+            # This node alone, and nobody in line elsewhere: its rows stand as they are.
+            names = self._names(inquiry) if self._state.neighbours.nodes() else {}
+            return [named(wait.why, names) for _, wait in self._waits(inquiry)]
+        names = self._names(inquiry)
         found: list[tuple[Stamp | None, Why]] = []
         for node, wait in self._waits(inquiry):
             of_claim = lines.get(wait.claim, {})
@@ -82,8 +89,9 @@ class Joining:
 
     def log(self, inquiry: Inquiry) -> list[frames.LogRow]:
         """By time; rows of one node in the order in which it wrote them when its clock stood still."""
+        own = self._state.settings.node
         rows = [
-            msgspec.structs.replace(one.row, node=self._state.name_of(node))
+            one.row if node == own else msgspec.structs.replace(one.row, node=self._state.name_of(node))
             for node, one in _rows(inquiry, LogOf)
         ]
         return sorted(rows, key=lambda row: (row.at_ms, row.node, row.seq))
@@ -212,6 +220,8 @@ class Joining:
         return found
 
     def _view(self, node: str, one: LeaseOf) -> frames.LeaseView:
+        if node == self._state.settings.node:
+            return one.view
         return msgspec.structs.replace(one.view, node=self._state.name_of(node))
 
     def _tells(self, inquiry: Inquiry, node: str) -> bool:

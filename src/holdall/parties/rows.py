@@ -106,11 +106,10 @@ class Rows:
     def _unit_row(self, row: frames.UnitRow, party: ClaimId | None) -> frames.UnitRow:
         if party is None:
             return row
-        family = family_of(party)
-        claim = self._state.claims.get(family)
+        claim = self._state.claims.get(party) or self._state.find(party)
         if claim is None:
-            holder = f"a claim of {self._state.name_of(family.node)}"
-            return msgspec.structs.replace(row, holder=holder, party=str(family))
+            holder = f"a claim of {self._state.name_of(party.node)}"
+            return msgspec.structs.replace(row, holder=holder, party=str(family_of(party)))
         return msgspec.structs.replace(row, lease=claim.record.printed, holder=claim.record.holder)
 
     def node_state(self) -> str:
