@@ -116,6 +116,10 @@ class NodeProcess:
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
+    def reload(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
+
     def stop(self) -> int:
         return self._signal(signal.SIGTERM)
 

@@ -30,8 +30,26 @@ def joined(hosts: System, *folders: str) -> list[NodeProcess]:
 
 def sees(node: NodeProcess, *names: str) -> bool:
     """Whether the node has heard the pools of exactly these nodes, its own included."""
-    listed = node.command("pools", "--json")
-    return {row["node"] for row in json.loads(listed.stdout)["pools"]} == set(names)
+    with node.client() as client:
+        return {row.node for row in client.listing("pools").pools} == set(names)
+
+
+def states_at(node: NodeProcess) -> dict[str, str]:
+    """What the node knows of the others."""
+    with node.client() as client:
+        return {row.node: row.state for row in client.listing("node").known}
+
+
+def pools_at(node: NodeProcess) -> set[str]:
+    """Names of the pools that the node knows."""
+    with node.client() as client:
+        return {row.pool for row in client.listing("pools").pools}
+
+
+def silent_by(node: NodeProcess) -> list[str]:
+    """Whom `holdall doctor` at this node calls silent."""
+    found = json.loads(node.command("doctor", "--json").stdout)["findings"]
+    return [one["text"].split()[0] for one in found if "has been silent for" in one["text"]]
 
 
 def run(node: NodeProcess, *needs: str) -> str:
@@ -52,10 +70,17 @@ def test_three_nodes_joined_by_pasted_lines_and_the_death_of_the_first(hosts: Sy
     servers = [node.server_pid() for node in (a, b, c)]
     assert all(is_alive(pid) for pid in servers)
 
+    a.config.write_text(a.config.read_text() + '[[pool]]\nname = "late"\ncount = 1\n')
+    a.reload()
+    until(lambda: "late" in pools_at(b), "a pool that came by reload is told")
+    assert run(b, "late", "bench-b") == "0@lab-a 0@lab-b"
+
     a.kill()
     assert run(b, "bench-b", "bench-c") == "0@lab-b 0@lab-c"
     assert run(c, "bench-c", "bench-b") == "0@lab-b 0@lab-c"
     until(lambda: not is_alive(servers[0]), "no nats-server outlives its node")
+    until(lambda: states_at(b)["lab-a"] == "silent", "its silence is noticed")
+    assert silent_by(b) == ["lab-a"]
 
     a.serve()
     assert is_alive(a.server_pid())
