@@ -57,8 +57,15 @@ class Place(Node):
             repeat_ms=REPEAT_MS,
             repeat_most_ms=8000,
         )
-        agent = Agent(self.settings, side, incarnation=incarnation, neighbours=self.neighbours, ages=claimant)
         claims = ClaimantSide(claimant, incarnation=incarnation)
+        agent = Agent(
+            self.settings,
+            side,
+            incarnation=incarnation,
+            neighbours=self.neighbours,
+            ages=claimant,
+            life=claims,
+        )
         return Host(self.id, {AGENT: agent, CLAIMANT: claims, MANAGER: side})
 
     @property
@@ -134,14 +141,8 @@ class System:
         """Another node; the order of ids is the order in which they were added."""
         node = f"id{len(self.names) + 1:02}"
         self.names[node] = name
-        place = Place(
-            *pools,
-            node=node,
-            name=name,
-            neighbours=Known(self, node),
-            post=self._post,
-            **settings,
-        )
+        known = Known(self, node)
+        place = Place(*pools, node=node, name=name, neighbours=known, post=self._post, **settings)  # type: ignore[arg-type]
         self.nodes[name] = place
         self.announce()
         return place
@@ -304,9 +305,8 @@ class System:
                     home = self.nodes[self.names[grant.node]]
                     kept = home.side.book.service.pools[grant.pool].units[grant.unit]
                     if grant.node not in self.down:
-                        assert kept.claim is not None and kept.fence == grant.fence, (
-                            f"{unit} is not set aside"
-                        )
+                        assert kept.claim is not None, f"{unit} is not set aside"
+                        assert kept.fence == grant.fence, f"{unit} was given again"
 
 
 def _difference(before: Announced | None, now: Announced, state_changed: bool) -> tuple[set[str], bool]:

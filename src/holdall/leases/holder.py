@@ -54,8 +54,12 @@ class Deadlines:
             if count > self._answered.get((node, ttl_ms), count - 1) and count in times:
                 self._since_ms[node, ttl_ms] = times[count]
             self._answered[node, ttl_ms] = max(count, self._answered.get((node, ttl_ms), count))
-        for earlier in [one for one in times if one < count]:
+        for earlier in [one for one in times if one <= count]:
             del times[earlier]
+
+    def unanswered(self, node: str) -> int:
+        """How many sendings to the node it has not answered, nor any later one."""
+        return len(self._sent_ms.get(node, ()))
 
     def over(self, node: str, ttl_ms: int) -> None:
         """No claim with this ttl is at the node any more."""

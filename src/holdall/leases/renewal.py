@@ -29,6 +29,8 @@ from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId, UnitGrant
 
 RENEW_TIMER = "renew/"
+RENEW_SHARE, QUIET_SHARE = 3, 12
+"""Parts of the shortest ttl after which a node is told again that this one lives; the second while it is quiet."""
 NEWS_MS = 250
 """A grant is told to the claim's other nodes so soon: their commands before a grant (on_grant) wait for it."""
 BORN_MASK = (1 << 40) - 1
@@ -218,7 +220,9 @@ class Renewals:
                 )
             )
             self._deadlines.sent(node, self._ttls_at(node), self._count, self.now_ms, out)
-            pause_ms = max(1, min(self._ttls_at(node)) // 3)
+            # A node that does not answer is asked more often: it may be back just before its leases are over.
+            share = RENEW_SHARE if self._deadlines.unanswered(node) < 2 else QUIET_SHARE
+            pause_ms = max(1, min(self._ttls_at(node)) // share)
             self._pause_ms[node] = pause_ms
             out.append(SetTimer(timer, pause_ms))
         return []
