@@ -2,8 +2,9 @@
 
 from parties.renewal_net import CLAIM, EXPIRES_MS, TTL_MS, VALID_MS, Net, cut
 
-from holdall.leases.listing import AliveOk, Compared, Entry, Standing
+from holdall.leases.listing import Alive, AliveOk, Compared, Entry, Standing
 from holdall.leases.renewal import COUNTS_MAX, Renewals
+from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address, Send
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId, Gone, Granted, Release, UnitGrant
@@ -134,3 +135,21 @@ def test_after_its_own_restart_a_holder_goes_on_only_when_all_nodes_have_confirm
     assert net.claimant().renewals.may_go_on(CLAIM)
     assert net.freed == {}
     assert net.heard(Gone) == []
+
+
+def test_after_a_lost_journal_process_starts_have_huge_numbers_and_renewals_still_travel() -> None:
+    lost = (1_795_838_509 << 20) + 3  # what a start takes from the wall clock
+    before, after = (Renewals("c", rho_ppm=20_000, margin_ms=500, incarnation=lost + more) for more in (0, 1))
+    counts: list[int] = []
+    for renewals in (before, after):
+        renewals.knows(CLAIM, 1, ttl_ms=TTL_MS, nodes=["n1"], out=[])
+        out: Effects = []
+        renewals.fired("renew/n1", out)
+        (alive,) = [effect.message for effect in out if isinstance(effect, Send)]
+        assert CODEC.decode(CODEC.encode(alive)) == alive
+        assert isinstance(alive, Alive)
+        counts.append(alive.count)
+    assert after.heard("n1", AliveOk(counts[0], 1, same=False), []) == []
+    listed: Effects = []
+    after.heard("n1", AliveOk(counts[1], 1, same=False), listed)
+    assert [type(effect.message) for effect in listed if isinstance(effect, Send)] == [Standing]

@@ -35,8 +35,9 @@ NEWS_MS = 250
 """A grant is told to the claim's other nodes so soon: their commands before a grant (on_grant) wait for it."""
 BORN_MASK = (1 << 40) - 1
 """Claims of one family (placements of one request) differ above it and begin together."""
-COUNTS_MAX = 1 << 40
-"""Counts of one process start lie below it."""
+COUNTS_MAX, STARTS_MAX = 1 << 40, 1 << 23
+"""So many counts has a process start, and so many starts differ; together a number that a message can carry. Process
+starts are numbered from the wall clock after a lost journal: far beyond `STARTS_MAX`."""
 
 Loss = tuple[ClaimId, str, str]
 """(claim, node where it is lost, reason: `expired` or `restarted`)."""
@@ -82,7 +83,7 @@ class Renewals:
         """Highest epoch of each node's manager that was heard in an answer."""
         self._rho_ppm, self._margin_ms = rho_ppm, margin_ms
         self._deadlines = Deadlines(rho_ppm, margin_ms)
-        self._count = incarnation * COUNTS_MAX
+        self._count = incarnation % STARTS_MAX * COUNTS_MAX
         """So that an answer to an earlier process start tells nothing."""
         self._claims: dict[ClaimId, _Renewed] = {}
         self._at: dict[str, dict[ClaimId, int]] = {}
