@@ -1,13 +1,15 @@
 """One client of the stress run: claims, uses, holds and releases, again and again, through `holdall.sync`.
 
 A process of its own, so that it can be killed and paused. It goes on using what it lost until it looks: the guarded
-units must refuse that.
+units must refuse that. SIGTERM ends it after the claim that it has just made.
 """
 
 import contextlib
 import random
+import signal
 import socket
 import sys
+import threading
 import time
 
 import msgspec
@@ -51,21 +53,26 @@ def use(guard: socket.socket, uses: list[Use]) -> None:
         guard.send(msgspec.json.encode(one))
 
 
-def connected(orders: Orders) -> holdall.sync.Hub:
+def connected(orders: Orders, ended: threading.Event) -> holdall.sync.Hub:
     """A new session needs a node that answers: told that there is none, a client tries again."""
-    while True:
+    while not ended.is_set():
         try:
             return holdall.sync.connect(orders.url, agent=orders.name, history=orders.history).open()
         except holdall.Unreachable:
             time.sleep(0.1)
+    sys.exit(0)
 
 
 def work(orders: Orders) -> None:
     chance = random.Random(orders.seed)
     guard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     guard.connect(orders.guard)
-    with guard, contextlib.closing(connected(orders)) as hub:
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    with guard, contextlib.closing(connected(orders, ended)) as hub:
         for number in range(orders.claims):
+            if ended.is_set():
+                return
             needs = needs_of(chance, orders.pools)
             lease = hub.lease(
                 *needs, wait=orders.wait, ttl=orders.ttl, on_loss="event", reason=f"stress {number}"
