@@ -26,5 +26,7 @@ def test_rows_of_earlier_attempts_are_over_and_those_of_the_listed_one_are_not()
 def test_a_row_of_a_later_attempt_than_the_listed_one_stays() -> None:
     peers = Peers()
     peers.arrived(FIRST, 3)
-    _, over = peers.standing("c1", Standing(7, 0, (Entry(FIRST, 2, inside=False),), FIRST, last=True), 1, compare)
+    _, over = peers.standing(
+        "c1", Standing(7, 0, (Entry(FIRST, 2, inside=False),), FIRST, last=True), 1, compare
+    )
     assert over == ()

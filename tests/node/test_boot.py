@@ -161,7 +161,14 @@ def test_a_clock_of_the_last_century_is_not_plausible() -> None:
 
 def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_power_too() -> None:
     lost = decide(
-        lab("power"), None, node=ID, boot_id="A", is_new=False, none_alive=False, boottime_ms=HOUR, wall_ms=WALL
+        lab("power"),
+        None,
+        node=ID,
+        boot_id="A",
+        is_new=False,
+        none_alive=False,
+        boottime_ms=HOUR,
+        wall_ms=WALL,
     )
     assert lost.boot.quarantine_ms == 102_000
     start = again(lost.record, "B", durability="power")
@@ -173,7 +180,14 @@ def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_po
 
 def test_a_quarantine_that_has_ended_is_not_waited_for_after_a_power_cut() -> None:
     lost = decide(
-        lab("power"), None, node=ID, boot_id="A", is_new=False, none_alive=False, boottime_ms=HOUR, wall_ms=WALL
+        lab("power"),
+        None,
+        node=ID,
+        boot_id="A",
+        is_new=False,
+        none_alive=False,
+        boottime_ms=HOUR,
+        wall_ms=WALL,
     )
 
     def rebooted(waited_out: int) -> Start:

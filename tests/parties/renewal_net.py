@@ -157,5 +157,3 @@ class Net:
 
 def cut(one: str, other: str) -> Callable[[str, str, Message], bool]:
     return lambda sender, to, _message: {sender, to} == {one, other}
-
-

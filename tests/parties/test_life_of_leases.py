@@ -55,7 +55,9 @@ def test_a_lease_is_confirmed_for_the_least_of_its_nodes() -> None:
     assert desk.beats()[lease.lease.lease] == first - 6_000
 
 
-def test_a_lost_node_ends_the_whole_lease_with_its_name_and_since_when_and_before_its_units_are_free() -> None:
+def test_a_lost_node_ends_the_whole_lease_with_its_name_and_since_when_and_before_its_units_are_free() -> (
+    None
+):
     system = lab()
     desk = system.client("a", "desk")
     lease = leased(system, desk, "gpu", "psu")
@@ -68,7 +70,9 @@ def test_a_lost_node_ends_the_whole_lease_with_its_name_and_since_when_and_befor
     system.run(20)
     (text,) = lost(desk)
     fences = sorted(unit.fence for unit in lease.lease.units)
-    begin = f"lease {short_id(lease.lease.lease)} lost: no renewal confirmed for 30 s (lab-1 unreachable since "
+    begin = (
+        f"lease {short_id(lease.lease.lease)} lost: no renewal confirmed for 30 s (lab-1 unreachable since "
+    )
     assert text.startswith(begin)
     assert text.endswith(f"Fences {fences[0]}, {fences[1]} are void.")
     assert desk.beats() == {}

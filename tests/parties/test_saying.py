@@ -287,7 +287,9 @@ def any_of(kind: inspect.Type) -> st.SearchStrategy[object]:
 BOOKS = UncleanEnd | RaiseFence | DrainUnits | ClearUnit | Reload
 SAID = st.tuples(
     st.sampled_from([FRIEND, LIAR, LIAR, "n9"]),
-    st.one_of(*[any_of(inspect.type_info(kind)) for kind in (ChainMessage, RenewalMessage, BOOKS, ToClaimant)]),
+    st.one_of(
+        *[any_of(inspect.type_info(kind)) for kind in (ChainMessage, RenewalMessage, BOOKS, ToClaimant)]
+    ),
 )
 FEW = settings(
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -323,9 +325,7 @@ def check_books(made: PoolSide) -> None:
     manager, book = made.manager, made.book
     assert properties.all_wrong([manager]) == []
     assert properties.miscounted(manager) == []
-    held = Counter(
-        (unit.pool, unit.unit) for lease in book.leases.values() for unit in lease.units
-    )
+    held = Counter((unit.pool, unit.unit) for lease in book.leases.values() for unit in lease.units)
     assert all(count == 1 for count in held.values())
     for name, units in book.service.pools.items():
         having = {unit.name for unit in units.in_order() if unit.claim is not None}
@@ -354,7 +354,9 @@ def test_whatever_members_say_books_and_rows_of_a_node_agree(words: list[tuple[s
 
 @FEW
 @given(st.lists(SAID, max_size=8))
-def test_whatever_members_say_a_node_comes_up_again_from_its_records(words: list[tuple[str, Message]]) -> None:
+def test_whatever_members_say_a_node_comes_up_again_from_its_records(
+    words: list[tuple[str, Message]],
+) -> None:
     records: dict[str, Record] = {}
     made = PoolSide(ME, [pool("gpu", "0", "1", "2")], ttl_max_ms=TTL_MAX_MS)
     keep(records, made.handle(Received(Address(ME, "claimant"), request(MINE, ME))))
@@ -399,7 +401,9 @@ def test_a_list_of_endless_fences_and_one_of_endless_claims_cost_nothing() -> No
     assert answer == AliveOk(1, 1, same=False, short=(Short(THEIRS, 1, ((2, 2),)),))
     entries = tuple(Entry(ClaimId(LIAR, 1, number), 1, inside=False) for number in range(100_000))
     said(made, LIAR, Standing(1, 0, entries, None, last=False))
-    more = tuple(msgspec.structs.replace(entry, claim=ClaimId(LIAR, 2, number)) for number, entry in enumerate(entries))
+    more = tuple(
+        msgspec.structs.replace(entry, claim=ClaimId(LIAR, 2, number)) for number, entry in enumerate(entries)
+    )
     said(made, LIAR, Standing(1, 1, more, None, last=False))
     with pytest.raises(ProtocolViolation, match="more than"):
         said(made, LIAR, Standing(1, 2, entries[:1], None, last=False))
@@ -412,5 +416,7 @@ def test_an_answer_of_an_epoch_that_is_over_confirms_nothing() -> None:
     renewals.heard(FRIEND, Compared(renewals._count, 5), [])
     assert renewals.epochs[FRIEND] == 5
     before = renewals.key()
-    host.turn([Arrival("claimant", Received(Address(FRIEND, "manager"), AliveOk(renewals._count, 4, same=True)))])
+    host.turn(
+        [Arrival("claimant", Received(Address(FRIEND, "manager"), AliveOk(renewals._count, 4, same=True)))]
+    )
     assert renewals.key() == before

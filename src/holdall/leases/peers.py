@@ -93,9 +93,7 @@ class Peers:
             return None, ()
         here = self._here.get(node, {})
         over = tuple(
-            sorted(
-                claim for claim, known in here.items() if _is_over(claim, known, entries, message.newest)
-            )
+            sorted(claim for claim, known in here.items() if _is_over(claim, known, entries, message.newest))
         )
         short = self._told(entries.values(), compare)
         if not short and not over:
@@ -164,9 +162,7 @@ def _check(node: str, entries: Iterable[Entry]) -> None:
             raise ProtocolViolation(f"{node} lists {entry.claim}, which is another node's claim")
 
 
-def _is_over(
-    claim: ClaimId, known: Entry, listed: Mapping[ClaimId, Entry], newest: ClaimId | None
-) -> bool:
+def _is_over(claim: ClaimId, known: Entry, listed: Mapping[ClaimId, Entry], newest: ClaimId | None) -> bool:
     entry = listed.get(claim)
     if entry is not None:
         # A later attempt ends all earlier ones. Its end was acknowledged here, if the journal has since lost it.

@@ -69,8 +69,6 @@ class UnheardRecord(msgspec.Struct, frozen=True, tag="unheard"):
     since_boot_ms: int
 
 
-BookRecord: TypeAlias = (
-    FenceBlock | LeaseRecord | UnitRecord | DrainRecord | QuarantineRecord | UnheardRecord
-)
+BookRecord: TypeAlias = FenceBlock | LeaseRecord | UnitRecord | DrainRecord | QuarantineRecord | UnheardRecord
 
 CODEC.register("book", BookRecord)

@@ -210,7 +210,9 @@ class ClaimantSide:
                 granted = cast("Allowed", held_back.message)
                 self._tell(Received(held_back.sender, Queued(claim, granted.attempt, granted.stamp)), out)
             if isinstance(phase, Inside):
-                out.append(Send(self.claimant.agent, LostAt(owner, node, self.renewals.quiet_ms(claim, node))))
+                out.append(
+                    Send(self.claimant.agent, LostAt(owner, node, self.renewals.quiet_ms(claim, node)))
+                )
             self._tell(Received(sender, LeaseLost(owner, reason)), out)
 
     def _tell(self, event: Event, out: list[Effect]) -> None:

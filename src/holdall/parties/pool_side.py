@@ -174,7 +174,9 @@ class PoolSide:
 
     def _own(self, sender: Address, message: Message, out: list[Effect]) -> None:
         """Orders of this node's own parts; about the end of a claim also of the node that it belongs to."""
-        speaks_for = isinstance(message, UncleanEnd | RaiseFence | AskPrepared) and sender.node == message.claim.node
+        speaks_for = (
+            isinstance(message, UncleanEnd | RaiseFence | AskPrepared) and sender.node == message.claim.node
+        )
         if sender.node != self.node and not speaks_for:
             raise ProtocolViolation(
                 f"{type(message).__name__} is for this node's own parts, not for {sender}"

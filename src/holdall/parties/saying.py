@@ -71,9 +71,7 @@ def check_to_manager(
             pass
 
 
-def _check_neighbour(
-    node: str, sender: Address, message: Promote | Kill | Killed, row: Row | None
-) -> None:
+def _check_neighbour(node: str, sender: Address, message: Promote | Kill | Killed, row: Row | None) -> None:
     mine = row is not None and row.attempt == message.attempt
     match message:
         case Promote(_, _, _, need, _, position):
@@ -176,4 +174,3 @@ def _is_one_of(visit: Visit, units: Sequence[UnitGrant]) -> bool:
         and all(count in (ALL, have[pool]) for pool, count in vector)
         for vector in visit.alternatives
     )
-
