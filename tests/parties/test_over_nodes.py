@@ -1,8 +1,10 @@
 """Claims over the nodes of a system: where they are asked for, what that costs, and what is said when it can't be."""
 
+from functools import partial
+
 import pytest
 from parties.many_nodes import System, granted, places
-from parties.party_node import pool
+from parties.party_node import Client, pool
 
 from holdall.model import frames
 from holdall.model.errors import NeverSatisfiable
@@ -157,8 +159,34 @@ def test_uncontended_a_claim_costs_what_the_specification_says(pools: int, nodes
     assert visited
 
 
-def _is_held(client: object) -> bool:
-    claims = client.node.agent.state.by_printed.values()  # type: ignore[attr-defined]
+@pytest.mark.parametrize("free", [True, False], ids=["one node has units", "all are taken"])
+def test_what_a_claim_costs_does_not_depend_on_the_number_of_nodes(free: bool) -> None:
+    costs: list[dict[str, int]] = []
+    for number in (6, 30):
+        system = lab(*(f"lab-{index:02}" for index in range(number)), units=1)
+        holders = {name: system.client("h", name) for name in system.nodes if name != "desk"}
+        leases = {name: holder.gets("gpu") for name, holder in holders.items()}
+        last = f"lab-{number - 1:02}"
+        if free:
+            holders[last].releases(leases[last])
+        system.run(2000)
+        desk = system.client("a", "desk")
+        before = system.protocol()
+        desk.ask_for("gpu")
+        system.run(500)
+        if not free:
+            holders["lab-00"].releases(leases["lab-00"])
+        system.until(partial(_is_held, desk))
+        desk.releases(granted(desk.inbox())[0])
+        system.run(200)
+        costs.append(dict(system.protocol() - before))
+    assert costs[0] == costs[1]
+    assert costs[0]["Request"] == (1 if free else 4), "asked at four places at most"
+    assert costs[0]["Done"] == costs[0]["EndAck"] == costs[0]["Request"]
+
+
+def _is_held(client: Client) -> bool:
+    claims = client.node.agent.state.by_printed.values()
     return all(claim.record.phase == "granted" for claim in claims)
 
 
@@ -170,6 +198,19 @@ def test_more_than_exists_is_refused_with_the_nodes_that_have_some() -> None:
     refused = system.client("a", "lab-2").refused("gpu:5")
     assert refused.code == NeverSatisfiable.code
     assert "4 such units exist (lab-2: 2, lab-1: 2). Ask for ≤ 4, or add --allow-future." in refused.text
+
+
+def test_more_pools_than_one_lease_may_have_are_refused() -> None:
+    system = lab(*(f"lab-{number:02}" for number in range(65)), units=1)
+    desk = system.client("a", "desk")
+    assert desk.refused("gpu:65").text.startswith(
+        "65 units of 65 pools in one lease; at most 256 units of 64 pools"
+    )
+    assert desk.refused("gpu:all").code == "refused"
+    desk.ask_for("gpu:64")
+    system.run(2000)
+    (lease,) = granted(desk.inbox())
+    assert len(lease.lease.units) == 64
 
 
 def test_a_pool_of_reach_host_is_refused_elsewhere_and_the_text_says_how_to_go_there() -> None:

@@ -6,6 +6,8 @@ from parties.many_nodes import SILENT_AFTER_MS, System, granted, places
 from parties.party_node import Client, pool
 
 from holdall.model import frames
+from holdall.model.why import Why
+from holdall.parties.explaining import Explaining
 from holdall.protocols.chain.messages import Request
 from holdall.protocols.vocabulary import Stamp
 
@@ -69,9 +71,9 @@ def test_c15_a_claim_that_waits_at_a_node_that_goes_away_is_planned_anew_with_it
     system.check()
 
 
-def desk_queue(system: System) -> list[frames.Why]:
-    state = system.nodes["desk"].agent
-    return [state._claims._explaining.why(claim) for claim in state.state.by_printed.values()]
+def desk_queue(system: System) -> list[Why]:
+    state = system.nodes["desk"].agent.state
+    return [Explaining(state).why(claim) for claim in state.by_printed.values()]
 
 
 def test_c15_a_waiting_claim_goes_to_the_nodes_that_are_left_and_comes_back_in_its_order() -> None:

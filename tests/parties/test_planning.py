@@ -1,5 +1,6 @@
 """Needs on pools: which placements there are, in which order, and what can never be."""
 
+from collections.abc import Collection, Sequence
 from itertools import product
 
 import pytest
@@ -290,9 +291,9 @@ def test_over_nodes_a_claim_is_placeable_exactly_when_some_distribution_exists(d
     asked = parse_needs([f"{'+'.join(sorted(names))}:{count}" for names, count in needs])
     wide = data.draw(st.booleans())
     placed = place(asked, pools, "n0", wide=wide)
-    total = {one.spot: one.total for one in pools if one.node == "n0" or not one.host_only}
+    totals = {one.spot: one.total for one in pools if one.node == "n0" or not one.host_only}
     host = {one.spot for one in pools if one.host_only and one.node == "n0"}
-    assert isinstance(placed, Unplaceable) != can_be_served(needs, total, host)
+    assert isinstance(placed, Unplaceable) != can_be_served(needs, totals, host)
     if isinstance(placed, Unplaceable):
         return
     for way in placed.ways:
@@ -303,7 +304,7 @@ def test_over_nodes_a_claim_is_placeable_exactly_when_some_distribution_exists(d
             if any((share.node, share.pool) in host for share in mine):
                 assert {share.node for share in mine} == {"n0"}, "one need on host pools stays on its node"
         for spot in {(share.node, share.pool) for share in way}:
-            assert sum(share.count for share in way if (share.node, share.pool) == spot) <= total[spot]
+            assert sum(share.count for share in way if (share.node, share.pool) == spot) <= totals[spot]
     groups = nodes_of(placed)
     assert len(groups) <= 4
     single = [nodes for nodes in groups if len(nodes) == 1]
@@ -314,13 +315,15 @@ def test_over_nodes_a_claim_is_placeable_exactly_when_some_distribution_exists(d
         assert set(over[0]).isdisjoint(nodes[0] for nodes in single), "one at each node"
     if ("n0",) in groups:
         assert groups[0] == ("n0",)
-    free = {one.spot: one.free for one in pools if one.spot in total}
+    free = {one.spot: one.free for one in pools if one.spot in totals}
     if can_be_served(needs, free, host) and not any(one.free < one.total for one in pools):
         assert placed.ready == 0
 
 
 def can_be_served(
-    needs: list[tuple[set[str], int]], bound: dict[tuple[str, str], int], host: set[tuple[str, str]]
+    needs: Sequence[tuple[Collection[str], int]],
+    bound: dict[tuple[str, str], int],
+    host: set[tuple[str, str]],
 ) -> bool:
     """By trying every distribution."""
     if not needs:
