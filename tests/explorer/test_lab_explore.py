@@ -9,6 +9,8 @@ import pytest
 from holdall.explorer.systems import system_of
 from holdall.explorer.trace import world_from
 from holdall.lab.explore import Asked, run_explore
+from holdall.lab.replay import run_replay
+from holdall.lab.show import run_show
 from holdall.machine import trace as traces
 
 
@@ -130,3 +132,55 @@ def test_a_bad_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
         file.write_text(text, encoding="utf-8")
         assert run_explore(Asked(world=str(file))) == 64
         assert says in capsys.readouterr().err
+
+
+def test_the_link_is_explored_with_its_own_worlds(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(capsys, 0, protocol="link", world="talk", faults="loss=1")
+    assert (found["protocol"], found["world"], found["states"], found["complete"]) == (
+        "link",
+        "talk",
+        1736,
+        True,
+    )
+    assert json_of(capsys, 0, protocol="link", world="one", timers="any")["states"] == 75
+    assert json_of(capsys, 3, protocol="link", world="much", max_states=50)["complete"] is False
+
+
+def test_a_violation_of_the_link_leaves_a_trace_that_replays_and_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "doubles.jsonl"
+    assert run_explore(Asked(protocol="link", mutant="doubles", trace=str(file))) == 1
+    out = capsys.readouterr().out
+    assert "violated: double in 5 steps: word 1 after word 1" in out
+    assert "b gets, and it is still under way, frame 1 (ack 0) 1→1: Word(, number=1) from a" in out
+    assert run_replay(file) == 0
+    assert "5 turns, all as in the trace" in capsys.readouterr().out
+    assert run_show(file) == 0
+    assert "[1] again" in capsys.readouterr().out
+
+
+def test_worlds_and_mutants_of_the_link_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    worlds = {row["name"]: row["says"] for row in json_of(capsys, 0, protocol="link", world="list")["worlds"]}
+    assert worlds["talk"] == "a says 1 then 1 · b says 1"
+    assert worlds["window"] == "a says 1 then 1 then 1 (window of 1)"
+    mutants = {row["name"] for row in json_of(capsys, 0, protocol="link", mutant="list")["mutants"]}
+    assert {"doubles", "any-order", "opens-with-data"} <= mutants
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (Asked(protocol="link"), "one of one, two"),
+        (Asked(protocol="link", world="x2"), "there are one, two"),
+        (Asked(protocol="link", world="one", faults="crash=1"), "the faults are restart, loss, duplicate"),
+        (Asked(protocol="link", world="one", timers="off"), "quiet or any"),
+        (Asked(protocol="link", world="one", repeat=2), "no pools and claims"),
+        (Asked(protocol="link", mutant="none"), "there are doubles"),
+    ],
+)
+def test_bad_input_for_the_link_names_the_next_step(
+    asked: Asked, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_explore(asked) == 64
+    assert text in capsys.readouterr().err
