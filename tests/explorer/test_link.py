@@ -1,5 +1,8 @@
 """The shipped link, searched exhaustively: every order of frames and timers, loss, doubles, either end begins anew."""
 
+import re
+from pathlib import Path
+
 import pytest
 from explorer.plain_link_search import Left, PlainLinkSearch
 
@@ -8,6 +11,8 @@ from holdall.explorer.link_mutants import LINK_MUTANTS, link_system, mutant_worl
 from holdall.explorer.moves import Timers
 from holdall.explorer.search import Violation, explore
 from holdall.explorer.trace import steps_of, told
+from holdall.machine.link import OPEN_PARTS
+from holdall.machine.link_peer import LinkSettings
 from holdall.machine.trace import replay
 from holdall.world.faults import budget, read_faults
 from holdall.world.link import LinkSystem, LinkWorld, link_world
@@ -227,6 +232,7 @@ STEPS = {
     "keeps-frames": ("unserved", 3),
     "not-above": ("unserved", 2),
     "deaf-to-low": ("unserved", 7),
+    "one-instance": ("refused", 14),
     "opens-with-data": ("refused", 10),
 }
 
@@ -266,6 +272,36 @@ def test_a_window_of_one_keeps_the_rest_back() -> None:
     links = [host.link for host in space.tables[0].hosts]
     out = [len(peer.sent) for link in links if link is not None for peer in link.peers.values()]
     assert set(out) == {0, 1}
+
+
+def test_the_page_of_the_link_says_what_was_found() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "link.md").read_text(encoding="utf-8")
+    rules = re.findall(
+        r"^\| ([^|]+) \| ([a-z]+) \| (\d+) \|$", page.partition("| taken away |")[2], re.MULTILINE
+    )
+    assert rules == [
+        (mutant.rule, STEPS[name][0], str(STEPS[name][1])) for name, mutant in LINK_MUTANTS.items()
+    ]
+    counts = re.findall(r"^\| .* \| (quiet|any) \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert len(counts) == 8
+    tables = {"quiet": QUIET, "any": ANY}
+    for timers, number in counts:
+        assert int(number.replace(",", "")) in {
+            states for row in tables[timers].values() for states in row.values()
+        }
+
+
+def test_the_page_of_the_link_gives_its_settings() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "link.md").read_text(encoding="utf-8")
+    settings = LinkSettings()
+    assert f"within {settings.ack_ms} ms" in page
+    assert f"after {settings.resend_ms} ms is sent again, the first {settings.resend_frames} frames" in page
+    assert f"every {settings.resend_max_ms // 1000} s" in page
+    assert f"{settings.window_frames} frames may be out" in page
+    assert (
+        f"for {(settings.give_up_ms or 0) // 1000} s, or more than {settings.pending_max >> 20} MiB" in page
+    )
+    assert all(f"`{part}`" in page for part in OPEN_PARTS)
 
 
 def test_faults_that_the_link_does_not_know_are_refused() -> None:

@@ -21,12 +21,15 @@ def build(name: str) -> Host:
 class Recorder:
     """Two hosts; every turn is a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_started: bool = False) -> None:
+        """`is_started`: a start that does nothing is left out."""
         self.hosts = {name: build(name) for name in "ab"}
         self.steps: list[Step] = []
         self.refused: list[str] = []
         for name, host in self.hosts.items():
-            self.note(Step(kind="start", n=0, host=name, turn=host.start()))
+            turn = host.start()
+            if not is_started:
+                self.note(Step(kind="start", n=0, host=name, turn=turn))
 
     def note(self, step: Step) -> Turn:
         step.n = len(self.steps) + 1
@@ -73,6 +76,21 @@ def conversation() -> Recorder:
     run.restart("a", 2)
     ((_, again),) = run.deliver("a", run.turn("a", saying("a", "b", "anew")))
     run.deliver("b", again)
+    return run
+
+
+def late_opening() -> Recorder:
+    """The conversation of the link's page: an opening comes twice, the second time to a new process."""
+    run = Recorder(is_started=True)
+    opening = run.turn("a", saying("a", "b", "x", "echo"))
+    ((_, answered),) = run.deliver("a", opening)
+    ((_, framed),) = run.deliver("b", answered)
+    ((_, echoed),) = run.deliver("a", framed)
+    run.deliver("b", echoed)
+    run.restart("b", 2)
+    ((_, again),) = run.deliver("a", opening)
+    ((_, known),) = run.deliver("b", again)
+    run.deliver("a", known)
     return run
 
 
@@ -143,3 +161,13 @@ def test_parcels_that_nobody_can_read_are_shown_as_such(
     assert run_show(file) == 0
     assert "[1] 2 bytes for manager that nobody can read" in capsys.readouterr().out
     assert replay(read(file.read_bytes().splitlines()).steps, build) is None
+
+
+def test_the_page_of_the_link_shows_a_trace_as_it_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "late.jsonl"
+    file.write_bytes(written(late_opening()))
+    assert run_show(file) == 0
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "link.md").read_text(encoding="utf-8")
+    assert page.partition("```text\n")[2].partition("```")[0] == capsys.readouterr().out

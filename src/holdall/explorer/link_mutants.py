@@ -7,6 +7,7 @@ import msgspec
 
 from holdall.explorer.moves import Timers
 from holdall.machine.link_frames import LinkEnd, LinkFrame, LinkMessage, LinkOpen, Parcel
+from holdall.machine.link_peer import LinkSettings
 from holdall.world.faults import Budget, read_faults
 from holdall.world.link import CountedPeer, LinkSystem, LinkWorld, link_world
 from holdall.world.plan import BadWorld
@@ -155,6 +156,13 @@ class NotAbove(CountedPeer):
         pass
 
 
+class OneInstance(CountedPeer):
+    """Ends of different processes may be equal."""
+
+    def __init__(self, own: LinkEnd, settings: LinkSettings) -> None:
+        super().__init__(LinkEnd(own.incarnation), settings)
+
+
 class OpensWithData(CountedPeer):
     """What waits leaves behind the opening at once, for whatever life of the peer gets it, and again as frame 1."""
 
@@ -188,6 +196,9 @@ _ALL = (
     LinkMutant(
         "deaf-to-low", "a lower end is told the last one", DeafToLow, "falling", "unserved",
         "restart=1",
+    ),
+    LinkMutant(
+        "one-instance", "ends of two processes are never equal", OneInstance, "falling", "refused", "restart=2"
     ),
     LinkMutant("opens-with-data", "an opening carries nothing", OpensWithData, "one", "refused", "restart=1"),
 )  # fmt: skip
