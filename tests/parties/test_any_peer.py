@@ -14,7 +14,8 @@ from holdall.machine.contract import Address, ProtocolViolation
 from holdall.model import frames
 from holdall.model.listings import PoolRow, UnitRow
 from holdall.model.why import Blocker, Why
-from holdall.parties.asking import ANSWER_MS, PATIENCE
+from holdall.parties.asking import ANSWER_MS
+from holdall.parties.inquiries import PATIENCE
 from holdall.parties.questions import (
     BetweenAgents,
     HeldOf,

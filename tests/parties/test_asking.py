@@ -6,9 +6,24 @@ from parties.joined_nodes import Asker, Net
 from parties.party_node import FIRST_WALL_MS, Client, Node, pool
 
 from holdall.model import frames
-from holdall.parties.asking import ANSWER_MS, PATIENCE
-from holdall.parties.inquiries import PER_PEER_MAX, SERVED_MAX
-from holdall.parties.questions import WINDOW, PeerAnswer, PeerAsk, PeerMore, Question
+from holdall.model.why import Blocker, Why
+from holdall.parties.asking import ANSWER_MS
+from holdall.parties.inquiries import PATIENCE, PER_PEER_MAX, SERVED_MAX
+from holdall.parties.questions import (
+    PIECE_BYTES_MAX,
+    WINDOW,
+    HeldOf,
+    LeaseOf,
+    LineOf,
+    PeerAnswer,
+    PeerAsk,
+    PeerMore,
+    Question,
+    Row,
+    WaitOf,
+)
+from holdall.parties.rows import parts, shortened
+from holdall.protocols.vocabulary import ClaimId
 
 
 def listing(answer: frames.Listing | frames.Denied) -> frames.Listing:
@@ -315,3 +330,26 @@ def test_the_node_itself_tells_which_others_it_knows_without_asking_them() -> No
         ("lab-3", "id33-bal", "serving", 1),
     ]
     assert net.sent == []
+
+
+def test_rows_of_very_large_claims_are_told_with_their_first_units() -> None:
+    units = tuple(frames.HeldUnit("p" * 63, f"{'u' * 60}-{i:03}", "n" * 63, 2**53) for i in range(256))
+    names = tuple(unit.name for unit in units)
+    view = frames.LeaseView("7" * 26, "a", "u", 1, "", "active", units, (), 0, 0, 0, None, 0, renewing=True)
+    blockers = tuple(Blocker("", f"{i}", "", "p" * 63, names) for i in range(8))
+    why = Why("7" * 26, "a", 1, 1, 1, 0, 0, 0, 0, blockers=blockers)
+    claim = ClaimId("n", 1, 1)
+    rows: list[Row] = [
+        LeaseOf(view),
+        HeldOf(claim, units, 1, 1),
+        WaitOf(claim, why),
+        LineOf(claim, ("n",), "waits", blockers=blockers),
+    ]
+    encoder = msgspec.msgpack.Encoder()
+    assert all(len(encoder.encode(row)) > PIECE_BYTES_MAX for row in rows)
+    told = [row for part in parts(rows, PIECE_BYTES_MAX, encoder, shortened) for row in part]
+    assert [type(row) for row in told] == [type(row) for row in rows]
+    assert all(len(encoder.encode(row)) <= PIECE_BYTES_MAX for row in told)
+    lease = told[0]
+    assert isinstance(lease, LeaseOf)
+    assert lease.view.units == units[:160]

@@ -40,6 +40,8 @@ class Hub:
         self._agent = agent
         self._history = history
         self._opened: Link | None = None
+        self.not_asked: tuple[frames.NotAsked, ...] = ()
+        """Nodes that have no part in the latest answer to a question, each with why."""
 
     def open(self) -> Self:
         """Connect. Raises Unreachable when no node answers, BadSpec for a bad URL."""
@@ -123,11 +125,11 @@ class Hub:
     # ------------------------------------------------------------ questions
 
     def pools(self) -> tuple[frames.PoolRow, ...]:
-        """All pools that this node knows, with their units."""
+        """All pools of the system, with their units."""
         return self._ask("pools").pools
 
     def who(self) -> tuple[frames.LeaseView, ...]:
-        """All leases."""
+        """All leases of the system."""
         return self._ask("who").leases
 
     def queue(self) -> tuple[Why, ...]:
@@ -140,12 +142,14 @@ class Hub:
         return waits[0] if waits else None
 
     def log(self, since: Duration | None = None) -> tuple[frames.LogRow, ...]:
-        """What happened, oldest first; `since`: only the last so much time."""
+        """What happened on all nodes, oldest first; `since`: only the last so much time."""
         since_ms = None if since is None else parse_duration(since, what="since")
         return self._ask("log", since_ms=since_ms).log
 
     def _ask(self, what: Any, arg: str = "", since_ms: int | None = None) -> frames.Listing:
-        return result_of(self._link.ask(what, arg, since_ms).future)
+        listing = result_of(self._link.ask(what, arg, since_ms).future)
+        self.not_asked = listing.not_asked
+        return listing
 
     @property
     def node(self) -> str:

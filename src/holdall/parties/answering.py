@@ -15,7 +15,7 @@ from holdall.parties.questions import (
     PeerAsk,
     PeerMore,
 )
-from holdall.parties.rows import Rows, parts
+from holdall.parties.rows import Rows, parts, shortened
 from holdall.parties.state import State
 
 SERVED_TIMER = "served/"
@@ -44,7 +44,7 @@ class Answering:
                 PeerAnswer(ask.n, ask.incarnation, 0, last=True, refused="it is busy with other questions"),
             )
             return
-        pieces = parts(self._rows.answer(ask.about), PIECE_BYTES_MAX, self._encoder)
+        pieces = parts(self._rows.answer(ask.about), PIECE_BYTES_MAX, self._encoder, shortened)
         if len(pieces) > PIECES_MAX:
             text = f"more than {PIECES_MAX} pieces of {PIECE_BYTES_MAX >> 10} KiB; ask for less"
             self._send(peer, PeerAnswer(ask.n, ask.incarnation, 0, last=True, refused=text))

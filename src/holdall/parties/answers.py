@@ -268,7 +268,7 @@ class Answers:
                 f"not on {self._state.name}: run it there."
             )
             denied = msgspec.structs.replace(denied, text=text)
-        if denied is inquiry.otherwise and inquiry.not_asked:
+        if inquiry.not_asked:
             denied = msgspec.structs.replace(denied, text=f"{denied.text}{self._but(inquiry)}")
         self._state.tell(inquiry.connection, denied)
 

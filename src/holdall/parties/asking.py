@@ -20,9 +20,7 @@ from holdall.parties.state import State
 
 ASKED_TIMER = "asked/"
 ANSWER_MS = 2000
-"""How long a round waits for its answers, counted anew while pieces come,"""
-PATIENCE = 4
-"""but no more often than so."""
+"""How long a round waits for its answers; counted anew while pieces come, `PATIENCE` times in all rounds together."""
 
 
 class Asking:
@@ -50,7 +48,7 @@ class Asking:
             ask = PeerAsk(inquiry.number, self._state.incarnation, questions[peer])
             self._state.out.append(Send(Address(peer, AGENT), ask))
         book.open[inquiry.number] = inquiry
-        inquiry.moved, inquiry.patience = False, PATIENCE
+        inquiry.moved = False
         inquiry.naming = all(questions[peer].what == "claims" for peer in able)
         self._state.set_timer(f"{ASKED_TIMER}{inquiry.number}", ANSWER_MS)
         return True

@@ -8,6 +8,8 @@ from holdall.parties.questions import PIECES_MAX, Row
 
 PER_PEER_MAX = 32
 """Questions to one peer that are open at a time; for a further one that peer is named as not asked."""
+PATIENCE = 4
+"""How often an inquiry waits longer because pieces are still coming."""
 SERVED_MAX = 8
 """Answers to one peer that are open at a time; a further question is refused."""
 
@@ -102,7 +104,7 @@ class Inquiry:
         """The round only asks what people call claims: who does not answer it has its part in the answer all the same."""
         self.moved = False
         """Whether a part of what is missing has come since the timer was set."""
-        self.patience = 0
+        self.patience = PATIENCE
         """How often the timer may still be set again for that."""
 
 

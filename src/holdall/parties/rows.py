@@ -1,12 +1,13 @@
 """Rows of the own node for listings, for its clients and for other agents alike: read from what agent and pools know."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from holdall.model import frames
 from holdall.model.names import matches_id, pool_name, printed_id
+from holdall.model.why import Blocker
 from holdall.parties.explaining import BLOCKERS_MAX, Explaining
 from holdall.parties.life import silent_nodes
 from holdall.parties.questions import (
@@ -31,6 +32,8 @@ from holdall.protocols.vocabulary import ClaimId
 
 PIECE_UNITS_BYTES = 40 * 1024
 """Units of one row of a pool."""
+UNITS_SHORT = 160
+"""Units that are named of a claim whose row would not fit into a piece with all of them."""
 FOUND_MAX = 20
 """Claims that one shortened id finds, and rows of a claim's history that are told with it."""
 WAITING_PHASES = frozenset({"waiting", "parked"})
@@ -345,20 +348,51 @@ class Rows:
         return msgspec.structs.replace(short_row(row), node=self._state.name)
 
 
-def parts(rows: Iterable[AnyRow], most: int, encoder: msgspec.msgpack.Encoder) -> list[tuple[AnyRow, ...]]:
-    """The rows in pieces of at most so many bytes (a longer row alone); one empty piece when there are none."""
+def parts(
+    rows: Iterable[AnyRow],
+    most: int,
+    encoder: msgspec.msgpack.Encoder,
+    shorten: Callable[[AnyRow], AnyRow] | None = None,
+) -> list[tuple[AnyRow, ...]]:
+    """The rows in pieces of at most so many bytes, longer ones shortened; one empty piece when there are none."""
     found: list[tuple[AnyRow, ...]] = []
     part: list[AnyRow] = []
     size = 0
     for row in rows:
-        length = len(encoder.encode(row))
+        fitting, length = row, len(encoder.encode(row))
+        if length > most and shorten is not None:
+            fitting = shorten(row)
+            length = len(encoder.encode(fitting))
         if part and size + length > most:
             found.append(tuple(part))
             part, size = [], 0
-        part.append(row)
+        part.append(fitting)
         size += length
     found.append(tuple(part))
     return found
+
+
+def shortened(row: Row) -> Row:
+    """A row of a very large claim, with its first units only."""
+    match row:
+        case LeaseOf(view):
+            return msgspec.structs.replace(
+                row, view=msgspec.structs.replace(view, units=view.units[:UNITS_SHORT])
+            )
+        case HeldOf():
+            return msgspec.structs.replace(row, units=row.units[:UNITS_SHORT])
+        case WaitOf(_, why):
+            return msgspec.structs.replace(
+                row, why=msgspec.structs.replace(why, blockers=tuple(map(_shortened, why.blockers)))
+            )
+        case LineOf():
+            return msgspec.structs.replace(row, blockers=tuple(map(_shortened, row.blockers)))
+        case _:
+            return row
+
+
+def _shortened(blocker: Blocker) -> Blocker:
+    return msgspec.structs.replace(blocker, units=blocker.units[: UNITS_SHORT // BLOCKERS_MAX])
 
 
 def _wanted(record: ClaimRecord) -> set[str]:
