@@ -78,6 +78,11 @@ def test_a_row_kept_from_an_earlier_activation_is_no_fault_of_the_chain() -> Non
     judged(EVERYTHING, 122, nodes=3, units=3, hold=60.0, duration=600)
 
 
+def test_a_claim_that_waits_by_a_forgotten_activation_is_served() -> None:
+    """Its node repeats a Promote that the next node has left behind, so the grant that was lost is never told again."""
+    judged(EVERYTHING, 242, nodes=3, units=3, hold=60.0, duration=600)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_seeds(seed: int) -> None:

@@ -130,3 +130,16 @@ def digest(entries: Iterable[Entry]) -> int:
 def weight(entry: Entry) -> int:
     """What it takes of a part's `WEIGHT_MAX`."""
     return 1 + len(entry.fences) // 4
+
+
+def parts_of(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
+    """A list in parts that fit into messages; at least one part."""
+    parts: list[list[Entry]] = [[]]
+    room = WEIGHT_MAX
+    for entry in entries:
+        if room < weight(entry) and parts[-1]:
+            parts.append([])
+            room = WEIGHT_MAX
+        parts[-1].append(entry)
+        room -= weight(entry)
+    return [tuple(part) for part in parts]

@@ -6,6 +6,7 @@ which held claims have less there than listed, and ends or lessens those of its 
 Nothing of this is written down. Source: vocabulary of the protocols, section 1.2 (alive, standing, gone).
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
@@ -20,6 +21,7 @@ from holdall.leases.listing import (
     Short,
     Standing,
     is_within,
+    parts_of,
     print_of,
     runs_of,
     weight,
@@ -88,6 +90,8 @@ class Renewals:
         self._claims: dict[ClaimId, _Renewed] = {}
         self._at: dict[str, dict[ClaimId, int]] = {}
         """Node -> claim -> count of the last renewal before its entry changed: all later ones tell it."""
+        self._ttls: dict[str, Counter[int]] = {}
+        """Node -> how many claims there have which ttl."""
         self._prints: dict[str, int] = {}
         self._confirmed: dict[str, int] = {}
         """Node -> count of the last renewal whose whole list it confirmed."""
@@ -257,6 +261,7 @@ class Renewals:
             for claim, known in self._claims.items()
         }
         twin._at = {node: dict(claims) for node, claims in self._at.items()}
+        twin._ttls = {node: ttls.copy() for node, ttls in self._ttls.items()}
         twin._prints, twin._confirmed = dict(self._prints), dict(self._confirmed)
         twin._pause_ms, twin.epochs = dict(self._pause_ms), dict(self.epochs)
         return twin
@@ -279,7 +284,7 @@ class Renewals:
     # ------------------------------------------------------------ inside
 
     def _ttls_at(self, node: str) -> set[int]:
-        return {self._claims[claim].ttl_ms for claim in self._at.get(node, ())}
+        return set(self._ttls.get(node, ()))
 
     def _list(self, node: str, entry: Entry) -> None:
         """The claim is listed so at the node from now on."""
@@ -290,6 +295,8 @@ class Renewals:
         changed = print_of(entry) if before is None else print_of(entry) ^ print_of(before)
         self._prints[node] = self._prints.get(node, 0) ^ changed
         known.entries[node] = entry
+        if before is None:
+            self._ttls.setdefault(node, Counter())[known.ttl_ms] += 1
         self._at.setdefault(node, {})[entry.claim] = self._count
 
     def _leave(self, node: str, claim: ClaimId, out: Effects) -> None:
@@ -297,10 +304,12 @@ class Renewals:
         known = self._claims[claim]
         self._prints[node] ^= print_of(known.entries.pop(node))
         del self._at[node][claim]
-        if known.ttl_ms not in self._ttls_at(node):
+        self._ttls[node][known.ttl_ms] -= 1
+        if not self._ttls[node][known.ttl_ms]:
+            del self._ttls[node][known.ttl_ms]
             self._deadlines.over(node, known.ttl_ms)
         if not self._at[node]:
-            del self._at[node], self._prints[node]
+            del self._at[node], self._prints[node], self._ttls[node]
             self._pause_ms.pop(node, None)
             self._confirmed.pop(node, None)
             self._deadlines.leaves(node)
@@ -361,15 +370,8 @@ class Renewals:
 
     def _send_list(self, node: str, count: int, out: Effects) -> None:
         entries = [self._claims[claim].entries[node] for claim in sorted(self._at[node])]
-        parts: list[list[Entry]] = [[]]
-        room = WEIGHT_MAX
-        for entry in entries:
-            if room < weight(entry) and parts[-1]:
-                parts.append([])
-                room = WEIGHT_MAX
-            parts[-1].append(entry)
-            room -= weight(entry)
+        parts = parts_of(entries)
         for part, piece in enumerate(parts):
             last = part + 1 == len(parts)
-            standing = Standing(count, part, tuple(piece), self._newest, last)
+            standing = Standing(count, part, piece, self._newest, last)
             out.append(Send(Address(node, "manager"), standing))
