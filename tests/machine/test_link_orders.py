@@ -96,3 +96,27 @@ def test_a_message_that_no_frame_can_hold_is_refused_and_the_next_one_leaves() -
     a.say("b", "y")
     settle(a, b)
     assert b.talker.heard == ["a/claimant: y"]
+
+
+def test_what_waits_of_a_peer_is_bounded_and_nothing_of_it_is_lost() -> None:
+    a, b = Starting("a"), Node("b")
+    b.say("a", "hello", part="manager")
+    settle(a, b)
+    words = [f"{number}" + "." * 30_000 for number in range(60)]
+    for word in words:
+        b.say("a", word)
+    settle(a, b)
+    held = sum(
+        len(message.message.text) for _, message in a.link._held_in if isinstance(message.message, Word)
+    )
+    assert 1024 * 1024 - 40_000 < held < 1024 * 1024 + 40_000
+    a.order(AllParts())
+    for _ in range(20):
+        if "resend/a" in b.armed:
+            b.fire("resend/a")
+        settle(a, b)
+        for timer in [*a.armed]:
+            a.fire(timer)
+        settle(a, b)
+    assert a.talker.heard == [f"b/claimant: {word}" for word in words]
+    assert a.refused == b.refused == []

@@ -127,6 +127,13 @@ class LinkSpace:
             if had < len(says):
                 then = msgspec.structs.replace(scene, turns=_with(scene.turns, host, had + 1))
                 yield self._speaks(state, host, says[had], then)
+        for host, table in enumerate(self.tables):
+            facts = table.fact_values[table.facts[state[host]]]
+            if isinstance(facts, Ends) and facts.is_shut:
+                arrival = self.system.may(HOSTS[host])
+                event = self.events.number(arrival)
+                outcome = table.arrive(state[host], event, arrival)
+                yield self._after(state, Move("act", host, event, text="may speak:"), outcome, net, scene)
         if self.timers == "any" or not net:
             for host, table in enumerate(self.tables):
                 for timer in table.timers[state[host]]:

@@ -46,6 +46,7 @@ def said(world: LinkWorld) -> str:
     notes = [
         *([f"window of {world.window}"] if world.window < 64 else []),
         *([f"given up after {world.give_up} repetition"] if world.give_up else []),
+        *(["b hears and speaks late"] if world.late else []),
         *(["process numbers go down"] if world.falling else []),
     ]
     return turns + (f" ({', '.join(notes)})" if notes else "")

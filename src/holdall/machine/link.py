@@ -33,11 +33,14 @@ from holdall.machine.link_peer import LinkSettings, Peer
 LINK = "link"
 """The part that frames come from and go to."""
 
-OPEN_PARTS = frozenset({"agent", "claimant", "directory", "manager"})
+OPEN_PARTS = frozenset({"agent", "claimant", "directory", "manager", "runs"})
 """Parts that other nodes may speak to, and that may speak to other nodes."""
 
 CLOSED_FAMILIES = frozenset({"machine", "link", "link order"})
 """What only a driver says to machines, and what no parcel holds."""
+
+HELD_MAX = 1024 * 1024
+"""Bytes of one peer that wait for `AllParts`; further frames of it are not taken yet, so it sends them again."""
 
 DEFAULTS = LinkSettings()
 _RESEND, _ACK = "resend/", "ack/"
@@ -106,6 +109,8 @@ class Link:
         self._is_open = first is None
         self._held_out: list[tuple[str, Parcel]] = []
         self._held_in: list[tuple[str, Received]] = []
+        self._held_bytes: dict[str, int] = {}
+        """Peer -> bytes in `_held_in`."""
         self._shunned: frozenset[str] = frozenset()
 
     def recover(self, boot: Boot) -> None:
@@ -126,6 +131,8 @@ class Link:
         match event.message:
             case LinkOpen() as opening:
                 self._at(sender).opened(opening)
+                return Unpacked([], "")
+            case LinkFrame() if self._held_bytes.get(sender, 0) > HELD_MAX:
                 return Unpacked([], "")
             case LinkFrame() as frame:
                 parcels = self._at(sender).framed(frame)
@@ -188,6 +195,7 @@ class Link:
         twin.__dict__.update(self.__dict__)
         twin.peers = {name: peer.copy() for name, peer in self.peers.items()}
         twin._touched, twin._armed = dict(self._touched), set(self._armed)
+        twin._held_bytes = dict(self._held_bytes)
         twin._held_out, twin._held_in = list(self._held_out), list(self._held_in)
         twin.counts = msgspec.structs.replace(self.counts)
         return twin
@@ -201,6 +209,7 @@ class Link:
                     self._at(to).post(parcel)
                 waited = self._held_in
                 self._held_out, self._held_in = [], []
+                self._held_bytes.clear()
                 return waited
             case Shun(node):
                 self._shunned |= {node}
@@ -234,7 +243,10 @@ class Link:
             except (CodecError, ProtocolViolation) as error:
                 refused.append(str(error))
             else:
-                reached = deliveries if self._is_open or parcel.to in self._first else self._held_in
+                reached = deliveries
+                if not self._is_open and parcel.to not in self._first:
+                    reached = self._held_in
+                    self._held_bytes[sender] = self._held_bytes.get(sender, 0) + parcel.size
                 reached.append((parcel.to, Received(Address(sender, parcel.sender), message)))
         self.counts.delivered += len(deliveries)
         self.counts.refused += len(refused)

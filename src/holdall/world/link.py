@@ -24,8 +24,9 @@ from holdall.machine.contract import (
     Send,
 )
 from holdall.machine.host import Arrival, Host
-from holdall.machine.link import Link
+from holdall.machine.link import LINK, Link
 from holdall.machine.link_frames import LinkEnd
+from holdall.machine.link_orders import AllParts
 from holdall.machine.link_peer import LinkSettings, Peer
 from holdall.world.plan import BadWorld
 from holdall.world.system import TimerKind
@@ -46,6 +47,8 @@ class LinkWorld(msgspec.Struct, frozen=True, kw_only=True):
     window: int = 64
     falling: bool = False
     """Numbers of process starts go down instead of up, as those of a node may that has lost its journal."""
+    late: bool = False
+    """`b` may hear and speak only when its driver says so, which it does some time after each start."""
     mutant: str = ""
     """A rule that is taken away."""
 
@@ -60,6 +63,7 @@ _ALL = (
     LinkWorld(name="window", says=((1, 1, 1), ()), window=1),
     LinkWorld(name="silent", says=((1, 1), ()), give_up=1),
     LinkWorld(name="silent-both", says=((1,), (1,)), give_up=1),
+    LinkWorld(name="late", says=((1, 1), (1,)), late=True),
     LinkWorld(name="falling", says=((1, 1), ()), falling=True),
     LinkWorld(name="falling-both", says=((1,), (1,)), falling=True),
 )
@@ -166,7 +170,26 @@ class CountedPeer(Peer):
         self.acked += before - sum(len(frame.parcels) for frame in self.sent)
 
 
-class _NumberedLink(Link):
+class _SeenLink(Link):
+    """The shipped link, and what waits in it."""
+
+    @property
+    def is_shut(self) -> bool:
+        """Its parts neither hear nor speak yet."""
+        return not self._is_open
+
+    @property
+    def held_out(self) -> int:
+        """Words of the own part that wait for the driver."""
+        return len(self._held_out)
+
+    @property
+    def held_in(self) -> int:
+        """Words for the own part that do."""
+        return len(self._held_in)
+
+
+class _NumberedLink(_SeenLink):
     """Each process has an instance of its own, as a node's random one; without, going above would meet itself."""
 
     def recover(self, boot: Boot) -> None:
@@ -188,6 +211,9 @@ class Ends(msgspec.Struct, frozen=True):
     acked: int = 0
     pending: int = 0
     """Words in no frame, or in frames without an acknowledgement."""
+    held: int = 0
+    """Words that have come and wait for the driver."""
+    is_shut: bool = False
     is_idle: bool = True
 
     def heard_of(self, process: int) -> list[int]:
@@ -220,8 +246,13 @@ class LinkSystem:
         """A host that has not been started."""
         other = HOSTS[1 - HOSTS.index(host)]
         falling = self.world.falling
-        kind = _NumberedLink if falling else Link
-        link = kind(host, self._settings, incarnation=FALLING_FROM - 1 if falling else 1, peer=self._peer)
+        link = (_NumberedLink if falling else _SeenLink)(
+            host,
+            self._settings,
+            incarnation=FALLING_FROM - 1 if falling else 1,
+            first=frozenset() if self.world.late and host == "b" else None,
+            peer=self._peer,
+        )
         return Host(host, {PART: Speaker(other, falling=falling)}, link)
 
     def boot(self, kind: str, epoch: int) -> Boot:
@@ -237,13 +268,18 @@ class LinkSystem:
         """The arrival that makes a host speak."""
         return Arrival(PART, Received(Address(host, DRIVER), Speak(words)))
 
+    def may(self, host: str) -> Arrival:
+        """The arrival that lets a host's parts hear and speak."""
+        return Arrival(LINK, Received(Address(host, DRIVER), AllParts()))
+
     def facts(self, host: Host) -> Ends:
         """What this side is judged by."""
         speaker = host.parts[PART]
-        if not isinstance(speaker, Speaker) or host.link is None:
+        link = host.link
+        if not isinstance(speaker, Speaker) or not isinstance(link, _SeenLink):
             raise TypeError("not a host of this system")
         said = (speaker.process, speaker.said, speaker.heard)
-        for peer in host.link.peers.values():
+        for peer in link.peers.values():
             if isinstance(peer, CountedPeer):
                 return Ends(
                     *said,
@@ -253,10 +289,14 @@ class LinkSystem:
                     given_up=peer.given_up,
                     acked_before=peer.acked_before,
                     acked=peer.acked,
-                    pending=len(peer.waiting) + sum(len(frame.parcels) for frame in peer.sent),
-                    is_idle=peer.is_idle,
+                    pending=link.held_out
+                    + len(peer.waiting)
+                    + sum(len(frame.parcels) for frame in peer.sent),
+                    held=link.held_in,
+                    is_shut=link.is_shut,
+                    is_idle=peer.is_idle and not link.is_shut,
                 )
-        return Ends(*said)
+        return Ends(*said, pending=link.held_out, is_shut=link.is_shut, is_idle=not link.is_shut)
 
     def wrong_here(self, host: Host, facts: Hashable) -> str:
         """Of what one side has heard: doubles, order, an earlier process after a later one."""
@@ -288,7 +328,7 @@ class LinkSystem:
         if speaker.said != speaker.given_up + speaker.acked_before + speaker.acked + speaker.pending:
             return "books: words are said that are neither acknowledged, given up nor kept"
         if speaker.yours is not None and speaker.yours == hearer.own:
-            if speaker.acked > len(heard):
+            if speaker.acked > len(heard) + hearer.held:
                 return f"acknowledged: {speaker.acked} words, and {len(heard)} are heard"
             if not self._gaps and heard and heard[0] <= speaker.acked_before:
                 return (
