@@ -149,7 +149,7 @@ def test_what_happens_is_watched_as_it_happens(node: Lab) -> None:
 
 
 def test_a_drained_node_gives_nothing_until_that_ends(node: Lab) -> None:
-    assert typed(node, "drain", "elsewhere").returncode == 69
+    assert typed(node, "drain", "elsewhere").returncode == 64
     assert typed(node, "drain").returncode == 0
     refused = ran(node, "--need", "psu", "--now", "--", "true")
     assert (refused.returncode, "draining" in refused.stderr) == (75, True)

@@ -131,7 +131,7 @@ class JoinPort:
             return f"{objection}. {ANEW}"
         if difference := request.facts.differs(self._system.membership.facts):
             return (
-                f"{difference}; all nodes of a system share it. Set it there as it is here, then join again."
+                f"{difference}; all nodes of a system share it. Set [defaults] as the system has it, then join again."
             )
         if node == self._system.membership.node:
             return "this is the key of the node that you want to join: give the other one a state folder of its own."
