@@ -203,7 +203,7 @@ async def test_closing_the_hub_gives_back_what_is_still_held(node: ScriptedNode)
 
 async def until(node: ScriptedNode, beats: int) -> float:
     """When the node has answered so many Beats."""
-    while node.beats < beats:
+    while node.beats < beats:  # noqa: ASYNC110 - another thread counts
         await asyncio.sleep(0.01)
     return time.monotonic()
 
@@ -213,16 +213,15 @@ async def test_a_node_that_waits_for_others_neither_ends_a_lease_nor_makes_it_lo
 ) -> None:
     """It has come up again (-1): what it confirmed before counts on, and it is asked again soon, not at once."""
     async with holdall.connect(node.url) as hub:
-        node.valid_for = {lease_view().lease: -1}
         lease = await granted_lease(node, hub, ttl_ms=3_000, valid_for_ms=60_000)
+        node.valid_for = {lease_view().lease: -1}
         before_ms = lease._tenure.deadline_ms
         began = await until(node, 1)
         assert 0.4 < await until(node, 4) - began < 20
         assert lease._tenure.deadline_ms == before_ms
         lease.check()
         node.valid_for = {lease_view().lease: 90_000}
-        while lease._tenure.deadline_ms == before_ms:
-            await asyncio.sleep(0.01)
+        await until(node, node.beats + 2)
         assert lease._tenure.deadline_ms > before_ms
         node.valid_for = {}
         await lease.lost.wait()
