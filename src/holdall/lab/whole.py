@@ -27,7 +27,7 @@ SEEDS_MAX = 1_000_000
 ALL = "all"
 ALL_FAULTS = (
     "crash=2,restart=2,reboot=1,unsynced=1,wipe=1,pause=2,split=1,oneway=1,bridge=1,bus=1,slow=1,kill=4,nap=4,"
-    "loss=0.02,duplicate=0.02"
+    "loss=0.02,duplicate=0.02,reorder=0.02"
 )
 """What `--faults all` is."""
 PROGRESS_S = 2.0

@@ -1,4 +1,4 @@
-"""A client of a whole node: the frames that a real one sends, on a clock of its own, over connections that break.
+"""A client of a whole node: the frames that a real one sends, by its computer's clock, over connections that break.
 
 It believes that it may use its units until `valid_for_ms` after the sending of what was answered, as the client
 library does: claims and releases are repeated after a break until they have an answer, leases are renewed each third
@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from holdall.model import frames
-from holdall.simulator.whole.wishes import Wish, Wishes
+from holdall.simulator.whole.wishes import Series, Wish
 
 RETRY_MS = 20.0
 RETRY_MOST_MS = 1_000.0
@@ -126,7 +126,7 @@ class WholeClient:
     """One process; `wishes` go on when another one takes its place."""
 
     def __init__(
-        self, around: Around, wishes: Wishes, *, node: int, seat: int, number: int, life: int, rate: float
+        self, around: Around, wishes: Series, *, node: int, seat: int, number: int, life: int, rate: float
     ) -> None:
         self.node = node
         self.seat = seat

@@ -101,6 +101,7 @@ class WholeFalls:
                 key = f"{DIRECTORY}{SEPARATOR}{MEMBER_PREFIX}{member.node}"
                 site.records[key] = site.undone[key] = member
         run.rebuilt(computer)
+        run.judge.restarted(computer.name)
         run.carry(computer, "recover", (), site.host.recover(dict(site.records), boot), boot)
         run.goes_on(computer)
 

@@ -10,6 +10,7 @@ from holdall.parties.messages import AGENT, CLAIMANT, MANAGER
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.vocabulary import UnitGrant
 from holdall.simulator.judge import Judge
+from holdall.simulator.overtaking import Overtaking
 from holdall.simulator.whole.setup import WholeSetup, node_name
 
 LEFT_OVER_MAX = 5
@@ -25,6 +26,8 @@ class WholeJudge:
             for spec in setup.pools_on(number)
         }
         self.beliefs = Judge(capacity)
+        self._setup = setup
+        self._meters: dict[str, Overtaking] = {}
 
     @property
     def violations(self) -> list[str]:
@@ -69,6 +72,25 @@ class WholeJudge:
             for grant in record.units:
                 if grant.node != host.node:
                     self.violations.append(f"books: {name} keeps {grant} of {claim}, which is not its own")
+
+        if self._setup.wants.units == 1 and self._setup.wants.common <= 1:
+            self.violations.extend(self._meter(name).turn(side.manager.rows))
+
+    def restarted(self, name: str) -> None:
+        """A node that comes up counts passes anew."""
+        self._meter(name).restarted()
+
+    def most_passed(self) -> int:
+        """How often one row was passed at most, where pools have one unit."""
+        return max((meter.most for meter in self._meters.values()), default=0)
+
+    def _meter(self, name: str) -> Overtaking:
+        if name not in self._meters:
+            setup = self._setup
+            self._meters[name] = Overtaking(
+                name, passes=setup.passes, passes_per_ahead=setup.passes_per_ahead
+            )
+        return self._meters[name]
 
     def refused(self, name: str, text: str) -> None:
         """All machines here are correct neighbours, so nothing that they send may be refused."""

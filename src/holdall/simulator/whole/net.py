@@ -12,6 +12,9 @@ import msgspec
 
 from holdall.simulator.whole.setup import WholeSetup
 
+LATE_MS = 200.0
+"""How much later than its time a frame arrives that comes twice or out of its order, at most."""
+
 
 class Cut(msgspec.Struct, frozen=True):
     """Who hears nothing of whom until a time: pairs of numbers (sender's group, receiver's group)."""
@@ -34,9 +37,12 @@ class Net:
         self._rng = random.Random(f"holdall whole bus {setup.seed}")
         self._cuts: list[Cut] = []
         self._slow_until = 0.0
+        self._latest: dict[tuple[int, int], float] = {}
+        """(sender, receiver) -> when the last frame that kept its place arrives."""
         self.lost: Counter[str] = Counter()
         """Frames that did not arrive, by why."""
         self.doubled = 0
+        self.overtaken = 0
 
     def strike(self, kind: str, now: float, until: float, place: float) -> None:
         """A fault of the bus; `place` (0 to 1) says where it cuts."""
@@ -72,25 +78,31 @@ class Net:
         if not self.hears(receiver, sender, now):
             self.lost["cut"] += 1
             return ()
+        first = self._delay(now)
         if not strikes:
-            return (self._delay(now),)
+            return (self._in_place(sender, receiver, now, first),)
         if faults.loss and self._rng.random() < faults.loss:
             self.lost["loss"] += 1
             return ()
+        if faults.reorder and self._rng.random() < faults.reorder:
+            self.overtaken += 1
+            return (first + self._rng.random() * LATE_MS,)
+        first = self._in_place(sender, receiver, now, first)
         if faults.duplicate and self._rng.random() < faults.duplicate:
             self.doubled += 1
-            return (self._delay(now), self._delay(now))
-        return (self._delay(now),)
+            return (first, first + self._rng.random() * LATE_MS)
+        return (first,)
 
-    def is_whole(self, now: float) -> bool:
-        """No cut, nothing slow."""
-        return now >= self._slow_until and not any(cut.until > now for cut in self._cuts)
+    def _in_place(self, sender: int, receiver: int, now: float, delay: float) -> float:
+        """The delay of a frame that overtakes none of the same node."""
+        at = max(now + delay, self._latest.get((sender, receiver), 0.0) + 1e-6)
+        self._latest[sender, receiver] = at
+        return at - now
 
     def _delay(self, now: float) -> float:
         setup = self._setup
         if not setup.jitter:
             return setup.delay_ms
-        # drawn anew for each frame, so frames overtake each other
         delay: float = setup.delay_ms * (0.5 - 0.5 * log(1.0 - self._rng.random()))
         if now < self._slow_until:
             delay += self._rng.random() * setup.ttl_ms

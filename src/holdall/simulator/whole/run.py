@@ -5,7 +5,7 @@ Every draw comes from a generator that the seed fixes, so a seed reproduces its 
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -31,6 +31,7 @@ from holdall.simulator.whole.net import Net
 from holdall.simulator.whole.seats import WholeSeats
 from holdall.simulator.whole.setup import CALM, QUIET, WholeSetup, builder, node_id, node_name
 from holdall.simulator.whole.story import Story
+from holdall.simulator.whole.wishes import Script
 
 LOOK_MS = 250.0
 """How often a run that should end is looked at."""
@@ -57,13 +58,20 @@ class WholeRun:
         *,
         on_step: Callable[[Step], None] | None = None,
         on_record: Callable[[AnyRecord], None] | None = None,
+        on_frame: Callable[[int, int, Message], None] | None = None,
+        scripts: Mapping[int, Sequence[Script]] | None = None,
     ) -> None:
-        """`on_step` hears of every turn (for a trace), `on_record` of what a history is made of."""
+        """`on_step` hears of every turn (for a trace), `on_record` of what a history is made of.
+
+        `on_frame` hears of every frame that is posted: (number of its node, of the receiver, frame). `scripts`: further
+        clients, by their node.
+        """
         self.setup = setup
         self.now = 0.0
         self.judge = WholeJudge(setup)
         self.tally = Tally()
         self._on_step = on_step
+        self._on_frame = on_frame
         self._steps = 0
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._seq = 0
@@ -90,6 +98,7 @@ class WholeRun:
             setup, self, self.computers, judge=self.judge, story=self.story, tally=self.tally
         )
         self.falls = WholeFalls(self, self._chance)
+        self._scripts = dict(scripts or {})
 
     # ------------------------------------------------------------ from the first to the last event
 
@@ -99,7 +108,7 @@ class WholeRun:
         self.story.meta(setup)
         for computer in self.computers:
             self.later(self._chance.random() * BEGIN_MS, self._begin, computer)
-        self.seats.begin()
+        self.seats.begin(self._scripts)
         seconds = setup.duration_ms / 1000
         for strike in strikes(setup.faults, seed=setup.seed, duration=seconds, last=CALM):
             self.later(strike.at * 1000, self.falls.strike, strike)
@@ -274,6 +283,8 @@ class WholeRun:
 
     def _post(self, computer: Computer, sender: Address, to: Address, message: Message) -> None:
         body = CODEC.encode(message)
+        if self._on_frame is not None and to.node in self._by_id:
+            self._on_frame(computer.number, self._by_id[to.node].number, message)
         self.tally.counts["frames"] += 1
         self.tally.bytes += len(body)
         self.tally.messages[type(message).__name__] += 1
@@ -338,6 +349,7 @@ class WholeRun:
 
     def rebuilt(self, computer: Computer) -> None:
         """The node's process starts again: fresh machines."""
+        self._count_link(computer)
         computer.site.host = self._build(computer.site.name)
 
     def known_as(self, computer: Computer, node: str) -> None:
@@ -345,8 +357,16 @@ class WholeRun:
         self._by_id.pop(computer.site.host.node, None)
         self._by_id[node] = computer
 
+    def _count_link(self, computer: Computer) -> None:
+        link = computer.site.host.link
+        if link is not None:
+            self.tally.link.update(msgspec.structs.asdict(link.counts))
+
     def _count_links(self) -> None:
+        for computer in self.computers:
+            self._count_link(computer)
         for kind, count in self.net.lost.items():
             self.tally.faults[kind] = count
-        if self.net.doubled:
-            self.tally.faults["duplicate"] = self.net.doubled
+        for kind, count in (("duplicate", self.net.doubled), ("reorder", self.net.overtaken)):
+            if count:
+                self.tally.faults[kind] = count

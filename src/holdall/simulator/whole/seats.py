@@ -1,7 +1,7 @@
 """All clients of a run: who sits where, what reaches them, who stands still, who is killed; judged as they believe."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdall.machine.contract import Address, Message, Received
@@ -15,7 +15,7 @@ from holdall.simulator.whole.figures import Tally
 from holdall.simulator.whole.judge import WholeJudge
 from holdall.simulator.whole.setup import UID, WholeSetup
 from holdall.simulator.whole.story import Story
-from holdall.simulator.whole.wishes import Wishes
+from holdall.simulator.whole.wishes import Script, Series, Wishes
 
 FIRST_MS = 3_000
 """Clients begin when the nodes have had time to hear of each other."""
@@ -65,8 +65,8 @@ class WholeSeats:
         """True time."""
         return self._work.now
 
-    def begin(self) -> None:
-        """The first process of each seat."""
+    def begin(self, scripts: Mapping[int, Sequence[Script]]) -> None:
+        """The first process of each seat, those with scripts of their own last."""
         wants = self._setup.wants
         for node in range(self._setup.nodes):
             for seat in range(wants.clients):
@@ -74,6 +74,11 @@ class WholeSeats:
                 self.clients.append(self._client(wishes, node, seat, len(self.clients), 1))
         for client in self.clients:
             self._work.later(FIRST_MS * (1 + self._chance.random()), client.begin)
+        for node, of_node in sorted(scripts.items()):
+            for place, script in enumerate(of_node):
+                client = self._client(script, node, wants.clients + place, len(self.clients), 1)
+                self.clients.append(client)
+                self._work.later(FIRST_MS, client.begin)
 
     def stop(self) -> None:
         """No client begins a claim any more."""
@@ -96,9 +101,9 @@ class WholeSeats:
             if client.alive and not client.is_idle
         ]
 
-    def _client(self, wishes: Wishes, node: int, seat: int, number: int, life: int) -> WholeClient:
-        drift = self._setup.drift
-        rate = 1.0 + drift * self._chance.choice((-1.0, 1.0, self._chance.uniform(-1, 1)))
+    def _client(self, wishes: Series, node: int, seat: int, number: int, life: int) -> WholeClient:
+        # a socket joins processes of one computer, and those read one clock
+        rate = self._computers[node].rate
         return WholeClient(self, wishes, node=node, seat=seat, number=number, life=life, rate=rate)
 
     # ------------------------------------------------------------ faults

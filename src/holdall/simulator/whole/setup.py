@@ -1,7 +1,7 @@
 """What one run of whole nodes consists of, as plain values: enough to do it again, frame by frame.
 
-Times are milliseconds of true time; every node and every client has a clock of its own that runs a little faster or
-slower.
+Times are milliseconds of true time; every computer, with its node and its clients, has a clock of its own that runs a
+little faster or slower.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ class WholeFaults(Blows, frozen=True, kw_only=True):
     """Numbers of blows during a run, and shares of frames that are struck."""
 
     kinds: ClassVar[tuple[str, ...]] = (*_NODE_FAULTS, *_BUS_FAULTS, *_CLIENT_FAULTS)
-    shares: ClassVar[tuple[str, ...]] = ("loss", "duplicate")
+    shares: ClassVar[tuple[str, ...]] = ("loss", "duplicate", "reorder")
 
     crash: int = 0
     """A node dies within a turn, after its save and before some of its sends, and comes up with its records."""
@@ -65,7 +65,9 @@ class WholeFaults(Blows, frozen=True, kw_only=True):
     loss: float = 0.0
     """Share of frames that never arrive."""
     duplicate: float = 0.0
-    """Share of frames that arrive twice, each with a delay of its own."""
+    """Share of frames that arrive twice, the second time later."""
+    reorder: float = 0.0
+    """Share of frames that later ones of the same node overtake. All others keep their order, as on a connection."""
 
 
 class Wants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,7 +100,7 @@ class Wants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     end_share: float = 0.1
     """Of claims with a hard end."""
     wide: int = 0
-    """The first client wants all units of the first pool of so many nodes; 0: it is like the others."""
+    """The first client wants all units of all pools of so many nodes; 0: it is like the others."""
     hooks: bool = False
     """The last pool of each node has commands before and after each lease."""
 

@@ -1,6 +1,8 @@
 """What a client of a whole node wants next: drawn from a generator of its own, whatever becomes of its claims."""
 
 import random
+from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -23,6 +25,31 @@ class Wish(msgspec.Struct, frozen=True):
     cancel_ms: float | None = None
     """When the client cancels, if it has nothing by then."""
     for_ms: int | None = None
+
+
+class Series(Protocol):
+    """What a client wants, one wish after the other."""
+
+    ttl_ms: int
+
+    def next(self) -> Wish:
+        """The next one."""
+        ...
+
+
+NEVER_MS = 1e12
+
+
+class Script:
+    """Wishes that are written down; after the last one nothing is wanted."""
+
+    def __init__(self, wishes: Iterable[Wish], *, ttl_ms: int) -> None:
+        self.ttl_ms = ttl_ms
+        self._wishes = iter(tuple(wishes))
+
+    def next(self) -> Wish:
+        """As `Series.next`."""
+        return next(self._wishes, Wish(NEVER_MS, (), 0.0))
 
 
 class Wishes:
@@ -76,5 +103,9 @@ class Wishes:
         return tuple(needs)
 
     def _everything(self) -> tuple[Need, ...]:
-        units = self._setup.wants.units
-        return tuple(Need((Selector((pool_of(node, 0),), count=units),)) for node in range(self._wide))
+        wants = self._setup.wants
+        return tuple(
+            Need((Selector((pool_of(node, pool),), count=wants.units),))
+            for node in range(self._wide)
+            for pool in range(wants.pools)
+        )
