@@ -240,6 +240,29 @@ def test_units_that_come_free_elsewhere_are_told_of_and_taken() -> None:
     system.check()
 
 
+def test_who_comes_too_late_to_a_better_place_waits_there_and_at_the_others() -> None:
+    system = lab("lab-1", "lab-2", "lab-3", "lab-4", "lab-5")
+    holders = {name: system.client("h", name) for name in system.nodes if name != "desk"}
+    leases = {name: holder.gets("gpu") for name, holder in holders.items()}
+    system.run(1500)
+    desk = system.client("a", "desk")
+    desk.ask_for("gpu")
+    system.run(1000)
+    (left_out,) = set(leases) - {name for name, ages in waits_at(system).items() if ages}
+    holders[left_out].releases(leases[left_out])
+    system.announce()
+    system.client("quick", left_out).gets("gpu")
+    system.run(500)
+    waiting = {name: ages for name, ages in waits_at(system).items() if ages}
+    assert left_out in waiting
+    assert len(waiting) == 4
+    assert len({stamp for ages in waiting.values() for stamp in ages}) == 1, "all of the one age"
+    (other, *_) = [name for name in waiting if name != left_out]
+    holders[other].releases(leases[other])
+    system.run(100)
+    assert [places(one) for one in granted(desk.inbox())] == [[f"gpu/0@{other}"]]
+
+
 def test_what_is_free_but_kept_for_older_ones_does_not_make_a_claim_run_to_and_fro() -> None:
     system = lab("lab-1", "lab-2", units=2)
     holders = [system.client("h", "lab-1"), system.client("h", "lab-2")]
@@ -259,7 +282,7 @@ def test_what_is_free_but_kept_for_older_ones_does_not_make_a_claim_run_to_and_f
     system.run(60_000)
     assert not granted(desk.inbox())
     asked = {message.claim for _, _, message in system.sent if isinstance(message, Request)}
-    assert len(asked) <= 2 * 8, "at both places, and again after 1 s, 2 s, 4 s … at most"
+    assert len(asked) <= 1 + 2 + 3 * 2, "at one place, at both, and three moves at most"
 
 
 @pytest.mark.parametrize("now", [True, False])

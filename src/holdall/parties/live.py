@@ -52,6 +52,7 @@ class Claim:
         "checked_ms",
         "key",
         "kicked_boot_ms",
+        "moves",
         "record",
         "retry_text",
         "shown",
@@ -78,9 +79,11 @@ class Claim:
         """It has waited at the one place that seemed free: plan all its places from now on."""
         self.to_widen = False
         """And this has not been done yet."""
+        self.moves = 0
+        """How often it has gone to other nodes only because units seemed free there."""
         self.stays_ms = 0
         self.stays_until_ms = 0
-        """Not to change its places before (boot clock) only because others seem free."""
+        """Until when (boot clock) it does not change its places again for that, and for how long that was."""
         self.retry_text = ""
         """Why the pools don't queue it yet."""
         self.viewers: dict[str, None] = {}

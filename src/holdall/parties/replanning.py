@@ -22,6 +22,8 @@ REPLANS_A_TURN = 64
 """Claims with other placements that are looked at in one turn."""
 WIDEN_MS = 250
 """So long a claim waits at the one place of another node that seemed free before it is asked for elsewhere, too."""
+MOVES_MAX = 3
+"""So often a claim moves to other nodes only because units seem free there (chain specification, 5.5)."""
 PAUSE_MS = 1000
 PAUSE_MOST_MS = 60_000
 """After each change of places a claim stays longer, 1 s, 2 s, 4 s … up to this, unless its places are gone."""
@@ -71,7 +73,7 @@ class Replanning:
         if not record.narrow or claim.widened:
             return False
         claim.widened = True
-        placed = self.plan(record, self._state.system.facts(names_of(record)), wide=True)
+        placed = self.plan(record, self._state.system.facts(names_of(record)))
         if placed is None:
             return False
         tried = placements_of(record.shares)
@@ -126,10 +128,10 @@ class Replanning:
             if facts and not {one.spot for one in facts}.issuperset(spots_of(record)):
                 self._move(claim, facts)
 
-    def _move(self, claim: Claim, facts: list[PoolFacts], *, wide: bool = False) -> None:
+    def _move(self, claim: Claim, facts: list[PoolFacts]) -> None:
         """Plan anew and ask there, if that is possible at all."""
         record = claim.record
-        placed = self.plan(record, facts, wide=wide)
+        placed = self.plan(record, facts)
         if placed is None:
             return
         if record.phase == "waiting":
@@ -143,16 +145,16 @@ class Replanning:
             self._state.change(claim, shares=placed.ways, narrow=placed.narrow)
 
     def _replan(self, claim: Claim) -> None:
-        record = claim.record
+        state, record = self._state, claim.record
         if record.phase == "parked":
             if record.stranded:
-                self._move(claim, self._state.system.facts(names_of(record)))
+                self._move(claim, state.system.facts(names_of(record)))
             return
         if record.phase != "waiting":
             return
-        facts = self._state.system.facts(names_of(record))
+        facts = state.system.facts(names_of(record))
         reachable = {one.spot: one.tier for one in facts}
-        placed = self.plan(record, facts, wide=claim.widened)
+        placed = self.plan(record, facts)
         standing = [way for way in record.shares if _stands(way, reachable)]
         if not standing:
             self._leave(claim, placed, reachable)
@@ -165,7 +167,11 @@ class Replanning:
         gains = placed.ready is not None and not any(is_free(way, free) for way in standing)
         differs = _wants_whole(record) and _nodes(placed.ways) != _nodes(record.shares)
         gone = any((share.node, share.pool) not in reachable for way in record.shares for share in way)
-        if (widens or gains or differs or gone) and self._may_move(claim, at_once=widens):
+        hearsay = _nodes(placed.ways) != {state.own}
+        # At a new place it may be passed as often as any newcomer, so this is bounded; what is free here is known.
+        gains = gains and not (hearsay and claim.moves >= MOVES_MAX)
+        if (widens or gone or differs or gains) and self._may_move(claim, at_once=widens):
+            claim.moves += gains and hearsay
             self.come_again(claim, self.age_of(claim), placed)
 
     def _leave(self, claim: Claim, placed: Placement | None, reachable: Mapping[Spot, int]) -> None:
@@ -183,6 +189,8 @@ class Replanning:
         """Not again and again to what only seems free: what is kept there for older claims is announced as free."""
         state = self._state
         if not at_once and state.boot_ms < claim.stays_until_ms:
+            # Looked at again when it may.
+            state.set_timer(f"queued/{claim.record.printed}", claim.stays_until_ms - state.boot_ms)
             return False
         claim.stays_ms = min(max(PAUSE_MS, 2 * claim.stays_ms), PAUSE_MOST_MS)
         claim.stays_until_ms = state.boot_ms + claim.stays_ms
@@ -190,14 +198,14 @@ class Replanning:
 
     # ------------------------------------------------------------ how
 
-    def plan(self, record: ClaimRecord, facts: list[PoolFacts], *, wide: bool) -> Placement | None:
-        """Where the claim would be asked for now; None: nowhere, or only by more than one lease may have."""
+    def plan(self, record: ClaimRecord, facts: list[PoolFacts]) -> Placement | None:
+        """All places where the claim would be asked for now; None: none, or only for more than one lease may have."""
         placed = place(
             record.needs,
             facts,
             self._state.own,
             allow_future=record.allow_future,
-            wide=wide,
+            wide=True,
             now=record.now,
         )
         if isinstance(placed, Unplaceable):
