@@ -45,6 +45,10 @@ def pool(name: str, *units: str) -> str:
     return f'[[pool]]\nname = "{name}"\nunits = [{listed}]\n'
 
 
+def _unheard(connected: bool, text: str) -> None:
+    del connected, text
+
+
 class WatchedBus:
     """A bus of the hub that counts what leaves, and can be cut off from everybody."""
 
@@ -52,7 +56,7 @@ class WatchedBus:
         self._inner = inner
         self.senders: Counter[str] = Counter()
         """Part that sent it -> parcels; `presence` and `open` are counted as such."""
-        self.on_state: OnState = lambda *_: None
+        self.on_state: OnState = _unheard
         self.is_lost = False
 
     async def open(self, on_frame: OnFrame, on_state: OnState) -> None:
@@ -67,6 +71,8 @@ class WatchedBus:
                 self.senders["open"] += 1
             case Presence():
                 self.senders["presence"] += 1
+            case _:
+                self.senders["other"] += 1
         if not self.is_lost:
             self._inner.post(to, frame)
 

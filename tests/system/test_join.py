@@ -200,7 +200,10 @@ def test_a_node_alone_says_how_others_could_join_it_and_makes_nothing_for_the_bu
 def on_cluster(node: NodeProcess, server: Theirs) -> None:
     """Give a node what an administrator of the cluster gives it: a login with the permissions that it prints."""
     (printed,) = json.loads(node.command("nats-config", "--json").stdout)["nodes"]
-    permissions = {"pub": {"allow": printed["publish"]}, "sub": {"allow": printed["subscribe"]}}
+    permissions: dict[str, object] = {
+        "pub": {"allow": printed["publish"]},
+        "sub": {"allow": printed["subscribe"]},
+    }
     creds = server.creds(printed["id"], permissions)
     bus = f'[bus]\nservers = ["{server.url}"]\ncreds = "{creds}"\n'
     node.config.write_text(node.config.read_text() + bus)

@@ -1,7 +1,6 @@
 """What `holdall doctor` looks at where there are several nodes: server, ports, certificates, peers, what must be alike."""
 
 import contextlib
-import json
 import subprocess
 import time
 from collections import Counter
@@ -9,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdall.cli.finding import Finding
 from holdall.model import frames
@@ -23,7 +24,19 @@ _DAY_S = 86_400
 WARN_S = 30 * _DAY_S
 """A certificate that ends within this time is told."""
 _WITHIN_S = 2.0
+_HEALTH_BYTES_MAX = 1 << 16
 SHOWN_MAX = 12
+
+
+class _BusHealth(msgspec.Struct):
+    state: str = "none"
+    text: str = ""
+    problem: str = ""
+
+
+class _Health(msgspec.Struct):
+    node: str
+    bus: _BusHealth
 
 
 def bus_findings(settings: "Settings", *, runs: bool) -> Iterator[Finding]:
@@ -173,16 +186,17 @@ def _connection(settings: "Settings") -> Iterator[Finding]:
     connection = HTTPConnection(host, port, timeout=_WITHIN_S)
     try:
         connection.request("GET", "/healthz")
-        told = json.loads(connection.getresponse().read(1 << 16))
-        bus = told["bus"] if told.get("node") == settings.name else {}
-    except (OSError, HTTPException, ValueError, KeyError, AttributeError):
+        told = msgspec.json.decode(connection.getresponse().read(_HEALTH_BYTES_MAX), type=_Health)
+    except (OSError, HTTPException, msgspec.DecodeError):
         return
     finally:
         connection.close()
-    if bus.get("state") == "connected":
-        yield Finding("connection", "ok", f"bus reached: {bus.get('text', '')}")
-    elif bus:
-        text = f"bus not reached: {bus.get('problem') or bus.get('text') or 'no reason told yet'}"
+    if told.node != settings.name:
+        return  # another node has that port
+    if told.bus.state == "connected":
+        yield Finding("connection", "ok", f"bus reached: {told.bus.text}")
+    elif told.bus.state != "none":
+        text = f"bus not reached: {told.bus.problem or told.bus.text or 'no reason told yet'}"
         yield Finding("connection", "warning", text + ". Claims on this node's own pools go on")
 
 
