@@ -1,5 +1,6 @@
 """Three hosts of a test and the network between them: `c` claims, all have a pool with one unit."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from parties.party_node import pool
@@ -43,6 +44,8 @@ class Net:
         self.freed: dict[str, int] = {}
         """Node -> when its unit was free again."""
         self.refused: list[str] = []
+        self.kinds: Counter[str] = Counter()
+        """Messages between hosts so far."""
         self._sent = 0
         for name in self.hosts:
             self._carry_out(name, self.hosts[name].start())
@@ -143,6 +146,7 @@ class Net:
             else:
                 self.timers[name, timer] = self.now_ms + effect.after_ms
         for sender, to, message in turn.sends:
+            self.kinds[type(message).__name__] += to.node != sender.node
             if to.node == "c" and to.part == "agent":
                 self.told.append((self.now_ms, message))
             elif to.part in self.hosts[to.node].parts and not self.lost(sender.node, to.node, message):

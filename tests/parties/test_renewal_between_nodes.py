@@ -13,7 +13,11 @@ from holdall.protocols.vocabulary import ClaimId, Gone, Granted, Release, UnitGr
 def test_a_claim_over_two_nodes_is_renewed_for_ever_with_one_pair_of_messages_a_node() -> None:
     net = Net()
     net.claim("n0", "n1")
+    net.run_until(1_000)
+    # both nodes know by now that it is granted: nothing else is said any more, no list and no Promote
+    before = net.kinds.copy()
     net.run_until(600_000)
+    assert net.kinds - before == {"Alive": 2 * 59, "AliveOk": 2 * 59}
     assert len(net.heard(Granted)) == 1
     assert net.heard(Gone) == []
     assert net.freed == {}
@@ -21,6 +25,21 @@ def test_a_claim_over_two_nodes_is_renewed_for_ever_with_one_pair_of_messages_a_
     net.run_until(601_000)
     assert sorted(net.freed) == ["n0", "n1"]
     assert [key for key in net.timers if "renew" in key[1] or "silent" in key[1]] == []
+
+
+def test_a_claim_that_waits_at_the_first_of_its_nodes_is_listed_at_the_second_once() -> None:
+    """There it has nothing yet, so digests differ; once the lists were compared that is agreed."""
+    net = Net()
+    net.claim("n0", claim=ClaimId("c", 1, 2))
+    net.run_until(1_000)
+    net.claim("n0", "n1")
+    net.run_until(30_000)
+    before = net.kinds.copy()
+    net.run_until(90_000)
+    assert "Standing" not in net.kinds - before
+    net.tell(Release(ClaimId("c", 1, 2)))
+    net.run_until(100_000)
+    assert [message.claim for _, message in net.told if isinstance(message, Granted)][-1:] == [CLAIM]
 
 
 def test_the_holder_stops_before_a_silent_node_can_give_the_units_away() -> None:
