@@ -5,6 +5,8 @@ import pytest
 from parties.joined_nodes import Asker, Net
 from parties.party_node import FIRST_WALL_MS, Client, Node, pool
 
+from holdall.leases.messages import AGENT
+from holdall.machine.contract import Address, Received, Send
 from holdall.model import frames
 from holdall.model.why import Blocker, Why
 from holdall.parties.asking import ANSWER_MS
@@ -353,3 +355,20 @@ def test_rows_of_very_large_claims_are_told_with_their_first_units() -> None:
     lease = told[0]
     assert isinstance(lease, LeaseOf)
     assert lease.view.units == units[:160]
+
+
+def test_a_twin_of_a_node_has_its_open_questions_for_itself() -> None:
+    net, one, two, last = three()
+    asker = Asker(net, one)
+    net.deaf.update({two.id, last.id})
+    asker.ask("pools")
+    net.deliver()
+    twin = one.agent.copy()
+    assert list(twin.state.inquiries.open) == [1]
+    for peer in (two, last):
+        sender = Address(peer.id, AGENT)
+        told = twin.handle(Received(sender, PeerAnswer(1, 1, 0, last=True)))
+    assert [type(effect.message) for effect in told if isinstance(effect, Send)] == [frames.Listing]
+    assert not twin.state.inquiries.open
+    assert list(one.agent.state.inquiries.open) == [1]
+    assert asker.answer() is None

@@ -3,8 +3,12 @@
 from parties.joined_nodes import Net
 from parties.party_node import Client, Node, pool
 
+from holdall.machine.codec import CODEC
 from holdall.model import frames
 from holdall.model.why import Blocker, NodeLine, Why
+from holdall.parties.joining import question_about
+from holdall.parties.questions import PeerAsk
+from holdall.protocols.vocabulary import ClaimId
 
 
 def listing(answer: frames.Listing | frames.Denied) -> frames.Listing:
@@ -255,3 +259,17 @@ def test_a_claim_that_nobody_knows_is_refused_with_whom_could_not_be_asked() -> 
         "no claim or lease ZZZZ-99 in the system (not asked: lab-2, silent for 40 s). "
         "See: holdall who; holdall queue"
     )
+
+
+def test_a_question_about_very_many_claims_still_fits() -> None:
+    claims = {
+        ClaimId("n" * 20, 2**50, i): tuple(f"{'p' * 60}{{k={'v' * 60}-{j}}}" for j in range(3))
+        for i in range(900)
+    }
+    asked = question_about("lines", claims)
+    assert len(CODEC.encode(PeerAsk(2**50, 2**50, asked))) < 60 * 1024
+    assert 50 < len(asked.claims) == len(asked.wants) < 500
+    names = question_about("claims", dict.fromkeys(claims, ()))
+    assert len(names.claims) > 400
+    assert names.wants == ()
+    assert len(CODEC.encode(PeerAsk(2**50, 2**50, names))) < 60 * 1024

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from holdall.model import frames
 from holdall.parties.questions import PIECES_MAX, Row
 
-PER_PEER_MAX = 32
+PER_PEER_MAX = 16
 """Questions to one peer that are open at a time; for a further one that peer is named as not asked."""
 PATIENCE = 4
 """How often an inquiry waits longer because pieces are still coming."""

@@ -4,7 +4,7 @@ A peer speaks for itself only: for its own units, claims, leases and history. Ro
 about its own units are dropped.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from holdall.model.why import Why
 from holdall.parties.inquiries import Inquiry
 from holdall.parties.questions import (
     CLAIMS_MAX,
+    QUESTION_BYTES_MAX,
     HeldOf,
     LeaseOf,
     LineOf,
@@ -26,11 +27,15 @@ from holdall.parties.questions import (
     Question,
     UnitOf,
     WaitOf,
+    What,
 )
 from holdall.parties.spanning import merged, named
 from holdall.parties.state import PRINTED_LETTERS, State
 from holdall.protocols.chain.rows import claim_named
 from holdall.protocols.vocabulary import ClaimId, Stamp
+
+CLAIM_BYTES = 64
+"""A claim's numbers and the names of the fields."""
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -138,9 +143,7 @@ class Joining:
                         known = wanted.setdefault(node, {})
                         known[wait.claim] = tuple(sorted({*known.get(wait.claim, ()), *pools}))
         return {
-            node: Question(
-                "lines", claims=tuple(claims)[:CLAIMS_MAX], wants=tuple(claims.values())[:CLAIMS_MAX]
-            )
+            node: question_about("lines", claims)
             for node, claims in wanted.items()
             if self._in_reach(inquiry, node)
         }
@@ -154,7 +157,7 @@ class Joining:
             if claim is not None and self._in_reach(inquiry, claim.node):
                 claims.setdefault(claim.node, set()).add(claim)
         return {
-            node: Question("claims", claims=tuple(sorted(named_here))[:CLAIMS_MAX])
+            node: question_about("claims", dict.fromkeys(sorted(named_here), ()))
             for node, named_here in claims.items()
         }
 
@@ -283,6 +286,19 @@ def _rows(inquiry: Inquiry, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
 def _has_line(lines: Iterable[LineOf], places: Places) -> bool:
     nodes = sorted(node for node, _ in places)
     return any(line.state == "absent" or sorted(line.nodes) == nodes for line in lines)
+
+
+def question_about(what: What, wanted: Mapping[ClaimId, Pools]) -> Question:
+    """About the first of these claims that fit."""
+    claims: list[ClaimId] = []
+    size = 0
+    for claim, pools in wanted.items():
+        size += CLAIM_BYTES + len(claim.node) + sum(len(pool.encode()) + 5 for pool in pools)
+        if size > QUESTION_BYTES_MAX or len(claims) == CLAIMS_MAX:
+            break
+        claims.append(claim)
+    wants = tuple(wanted[claim] for claim in claims) if what == "lines" else ()
+    return Question(what, claims=tuple(claims), wants=wants)
 
 
 def _unit_named(unit: frames.UnitRow, names: dict[str, NamedOf]) -> frames.UnitRow:

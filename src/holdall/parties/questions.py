@@ -22,12 +22,15 @@ PIECE_BYTES_MAX = 48 * 1024
 """Rows of one piece; what stands around them is far smaller than what is left to 64 KiB."""
 PIECES_MAX = 512
 """Of one answer: 24 MiB."""
-WINDOW = 4
+WINDOW = 2
+"""Pieces of one answer that are under way at a time: what a node may have asked of a peer takes less than a link keeps."""
 PLACEMENTS_MAX = 16
 NODES_MAX = 64
 """Of one placement: a claim has at most so many pools."""
 CLAIMS_MAX = 500
-"""Claims that one question names."""
+"""Claims that one question names,"""
+QUESTION_BYTES_MAX = 40 * 1024
+"""and about the bytes that they and what they want take."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**31)]

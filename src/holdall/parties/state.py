@@ -44,7 +44,9 @@ __all__ = [
 PRINTED_LETTERS = 26
 REPLAN_TIMER = "replan"
 UNITS_TOLD_MAX = 200
-"""Units that a row of the history names."""
+"""Units that a row of the history names,"""
+TEXT_TOLD_MAX = 2000
+"""and letters of its text."""
 ENDED_MAX = 1000
 """Keys of leases that have ended, remembered so that a repeated release is told so."""
 
@@ -367,8 +369,10 @@ class State:
 
 
 def short_row(row: LogRow) -> LogRow:
-    """With no more units than fit into any frame."""
-    if len(row.units) <= UNITS_TOLD_MAX:
+    """With no more units and text than fit into any frame."""
+    if len(row.units) <= UNITS_TOLD_MAX and len(row.text) <= TEXT_TOLD_MAX:
         return row
-    more = f"and {len(row.units) - UNITS_TOLD_MAX} more"
-    return msgspec.structs.replace(row, units=(*row.units[:UNITS_TOLD_MAX], more))
+    units = row.units[:UNITS_TOLD_MAX]
+    if len(units) < len(row.units):
+        units += (f"and {len(row.units) - len(units)} more",)
+    return msgspec.structs.replace(row, units=units, text=row.text[:TEXT_TOLD_MAX])
