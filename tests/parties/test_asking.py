@@ -365,9 +365,8 @@ def test_a_twin_of_a_node_has_its_open_questions_for_itself() -> None:
     net.deliver()
     twin = one.agent.copy()
     assert list(twin.state.inquiries.open) == [1]
-    for peer in (two, last):
-        sender = Address(peer.id, AGENT)
-        told = twin.handle(Received(sender, PeerAnswer(1, 1, 0, last=True)))
+    assert twin.handle(Received(Address(two.id, AGENT), PeerAnswer(1, 1, 0, last=True))) == []
+    told = twin.handle(Received(Address(last.id, AGENT), PeerAnswer(1, 1, 0, last=True)))
     assert [type(effect.message) for effect in told if isinstance(effect, Send)] == [frames.Listing]
     assert not twin.state.inquiries.open
     assert list(one.agent.state.inquiries.open) == [1]
