@@ -90,4 +90,4 @@ class Why(msgspec.Struct, frozen=True):
     node: str = ""
     """The node where it was made: where it is cancelled."""
     lines: tuple[NodeLine, ...] = ()
-    """Its places at all nodes, when it has some at another node than that."""
+    """Its places at all nodes, when it has some at another node than that; placements that are in reserve come last."""

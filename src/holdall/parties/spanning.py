@@ -83,7 +83,7 @@ def merged(
         passes_bound=sum(line.passes_bound for line in best.lines),
         blockers=blockers[:BLOCKERS_MAX],
         blockers_more=more,
-        lines=tuple(line for one in placed for line in one.lines),
+        lines=tuple(line for one in sorted(placed, key=lambda one: not one.begun) for line in one.lines),
     )
 
 
