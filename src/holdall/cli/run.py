@@ -16,7 +16,8 @@ def register(app: typer.Typer) -> None:
         context_settings={"allow_interspersed_args": False},
         epilog="Examples: holdall run --need gpu:1 -- nvidia-smi -L · "
         "holdall run --need board,arch=arm64 --need psu --wait 10m -- pytest hil/ · "
-        "holdall run --need gpu,model=h100 --or gpu,model=a100:2 --now -- ./train",
+        "holdall run --need gpu,model=h100 --or gpu,model=a100:2 --now -- ./train · "
+        "holdall run --on lab-2 --need gpu -- nvidia-smi -L",
     )(run)
 
 
@@ -55,7 +56,13 @@ def run(
     ] = "",
     reason: Annotated[str, typer.Option(help="Shown to those who wait.")] = "",
     on: Annotated[
-        str, typer.Option("--on", metavar="NODE", help="Where to run: a node's name, or any.")
+        str,
+        typer.Option(
+            "--on",
+            metavar="NODE|any",
+            help="Run it on that node, if that lets us (its [node] run_from); any: where its needs can be used. "
+            "Streams, signals and exit status are ours; no terminal, and of our environment only TERM.",
+        ),
     ] = "",
     set_: Annotated[
         list[str] | None,
@@ -91,6 +98,7 @@ def run(
     from holdall.cli.needs import read_needs
     from holdall.cli.running import Run, Wishes, read_settings
     from holdall.model.durations import finite_duration, parse_duration
+    from holdall.model.errors import BadSpec
 
     wishes = Wishes(
         command=tuple(command),
@@ -111,4 +119,12 @@ def run(
         url=url,
         patient=is_patient(),
     )
+    if on:
+        from holdall.cli.elsewhere import Elsewhere, place_of
+
+        node = place_of(wishes)
+        if node is not None and history:
+            raise BadSpec("--history is written where the command runs; leave it out beside --on another node")
+        if node is not None:
+            raise typer.Exit(Elsewhere(wishes, node).run())
     raise typer.Exit(Run(wishes).run())

@@ -34,7 +34,7 @@ from holdall.guardian.vigil import LOSSES, Reason
 from holdall.guardian.wrapper import GuardianDied, LastWord, Wrapper
 from holdall.model import frames
 from holdall.model.durations import show_duration
-from holdall.model.errors import BY_CODE, BadSpec, HoldallError, LeaseLost, NotGranted, Unreachable
+from holdall.model.errors import BY_CODE, BadSpec, HoldallError, LeaseLost, NotGranted
 from holdall.model.names import short_id
 
 GRACE_MS = 5_000
@@ -130,7 +130,6 @@ class Run:
         )
         try:
             claim = self._claim(link.welcome)
-            self._check_place(link.welcome)
             check_settings(self.wishes.settings, self.wishes.needs)
             started = time.monotonic()
             tenure = self._wait(link, link.claim(claim, on_queued=self._queued))
@@ -183,13 +182,6 @@ class Run:
             allow_future=wishes.allow_future,
             guarded=True,
         )
-
-    def _check_place(self, welcome: frames.Welcome) -> None:
-        if self.wishes.on not in {"", "any", welcome.node}:
-            raise Unreachable(
-                f"{welcome.node} knows no node {self.wishes.on!r}. Leave --on out to run here, or name another node's "
-                "socket with --url on that host"
-            )
 
     def _queued(self, queued: frames.Queued) -> None:
         """In the link's thread; the text is written by ours."""

@@ -15,29 +15,16 @@ from holdall.model.listings import NodeRow as NodeRow  # noqa: PLC0414 - part of
 from holdall.model.listings import NotAsked as NotAsked  # noqa: PLC0414 - part of this conversation
 from holdall.model.listings import PoolRow as PoolRow  # noqa: PLC0414 - part of this conversation
 from holdall.model.listings import UnitRow as UnitRow  # noqa: PLC0414 - part of this conversation
+from holdall.model.run_frames import FromRuns, ToRuns
+from holdall.model.wanted import Need as Need  # noqa: PLC0414 - part of this conversation
+from holdall.model.wanted import Number, Text
+from holdall.model.wanted import Selector as Selector  # noqa: PLC0414 - part of this conversation
 from holdall.model.why import Why
 
 VERSION = 1
 LENGTH_BYTES = 4
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Text = Annotated[str, msgspec.Meta(max_length=512)]
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-class Selector(msgspec.Struct, frozen=True, order=True):
-    """One SPEC: `POOL[+POOL…][,KEY=VALUE…][,@NODE][:COUNT|:all]`. count 0 stands for `all`."""
-
-    pools: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(min_length=1)]
-    labels: tuple[tuple[Text, Text], ...] = ()
-    node: Annotated[str, msgspec.Meta(max_length=64)] = ""
-    count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
-
-
-class Need(msgspec.Struct, frozen=True, order=True):
-    """A `--need` and its `--or` alternatives, preferred first."""
-
-    options: tuple[Selector, ...]
 
 
 class HeldUnit(msgspec.Struct, frozen=True, order=True):
@@ -242,6 +229,7 @@ ToNode: TypeAlias = (
     | Clear
     | Forget
     | Invite
+    | ToRuns
 )
 
 # Node -> client
@@ -413,7 +401,18 @@ class Invited(msgspec.Struct, frozen=True, tag="invited"):
 
 
 FromNode: TypeAlias = (
-    Welcome | Queued | Granted | Denied | BeatOk | Lost | Released | Listing | Happened | Drained | Invited
+    Welcome
+    | Queued
+    | Granted
+    | Denied
+    | BeatOk
+    | Lost
+    | Released
+    | Listing
+    | Happened
+    | Drained
+    | Invited
+    | FromRuns
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -14,6 +14,7 @@ from holdall.node.recorder import records_of, settings_of
 from holdall.node.release import version
 from holdall.parties.directory_messages import DirectorySettings
 from holdall.parties.messages import AgentSettings
+from holdall.parties.run_state import RunSettings
 from holdall.parties.whole import WholeNode, whole_node
 
 
@@ -70,6 +71,15 @@ def _whole(settings: Settings, process: Process, *, node: str, epoch: int, incar
         sweep_ms=defaults.quarantine_ms,
         instance=process.number,
         directory=directory,
+        runs=RunSettings(
+            node=node,
+            name=settings.name,
+            uid=process.uid,
+            run_from=settings.node.run_from,
+            config=settings.file,
+            ttl_max_ms=defaults.ttl_max_ms,
+            rho_ppm=RHO_PPM,
+        ),
         gated=True,
     )
 

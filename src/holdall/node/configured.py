@@ -26,6 +26,10 @@ class NodeSettings(msgspec.Struct, frozen=True):
     location: str = ""
     system: bool = False
     """The host's system node: its socket lies in the run folder, open to all users."""
+    run_from: tuple[str, ...] = ()
+    """Who of other nodes may start commands here: `NODE` or `USER@NODE`, as `parties.run_permission` reads them."""
+    run_as: str = ""
+    """The user whose commands they are; empty: the one that the node runs as, which must not be root then."""
 
 
 class BusSettings(msgspec.Struct, frozen=True):
@@ -121,6 +125,11 @@ class Settings(msgspec.Struct, frozen=True):
     def source(self) -> str:
         """The file for people; empty without one."""
         return str(self.path or "")
+
+    @property
+    def file(self) -> str:
+        """The same for people elsewhere: with the folder that it lies in."""
+        return "" if self.path is None else str(self.path.absolute())
 
     @property
     def socket(self) -> Path:

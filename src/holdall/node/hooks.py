@@ -96,7 +96,7 @@ async def _begin(order: RunHook) -> asyncio.subprocess.Process:
             stderr=asyncio.subprocess.STDOUT,
             env=environment(order),
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
     )
     try:
@@ -151,6 +151,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """In a child, before it becomes another program: the kernel kills it when the node ends."""
     # A killed node's commands must not go on beside those that its next start orders again.
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -5,7 +5,10 @@ from collections.abc import Callable
 from holdall.machine.contract import Address, Message
 from holdall.machine.link import LINK
 from holdall.model import frames
+from holdall.model.run_frames import RunBeat, RunFed, RunOn, RunOver, RunPlace, RunSaid, RunWord
 from holdall.node.bus_end import BusEnd
+from holdall.node.command_line import Surroundings
+from holdall.node.commands import Commands
 from holdall.node.hooks import Hooks
 from holdall.node.hooks import Log as HookLog
 from holdall.node.processes import Processes
@@ -35,6 +38,17 @@ from holdall.parties.messages import (
     SessionOpened,
     WatchProcess,
 )
+from holdall.parties.run_messages import (
+    COMMANDS,
+    RUNS,
+    BeginJob,
+    CreditJob,
+    DeafenJob,
+    FeedJob,
+    JobReport,
+    SignalJob,
+    StopJob,
+)
 
 Put = Callable[[str, Address, Message], None]
 """Gives a message to a part of the host: part, sender, message."""
@@ -53,19 +67,28 @@ _FROM_NODE = (
     frames.Happened,
     frames.Drained,
     frames.Invited,
+    RunPlace,
+    RunWord,
+    RunSaid,
+    RunOver,
 )
+_OF_RUNS = (RunOn, RunFed, RunBeat)
+_JOB_ORDERS = (BeginJob, FeedJob, CreditJob, SignalJob, DeafenJob, StopJob)
 
 
 class NodePorts:
     """All ports of one node. `put` is set before the first turn."""
 
-    def __init__(self, node: str, bus: BusEnd, told: Told, log: HookLog) -> None:
-        """`told` gets what the node's own parts say to it."""
+    def __init__(
+        self, node: str, bus: BusEnd, told: Told, log: HookLog, place: Surroundings | None = None
+    ) -> None:
+        """`told` gets what the node's own parts say to it. Without `place` no commands of other nodes are started."""
         self.put: Put = _nowhere
         self.bus = bus
         self.processes = Processes()
         self.connections = Connections(self._from_session, self.processes)
         self.hooks = Hooks(self._hook_done, log)
+        self.commands = Commands(self._job_report, log, place)
         self.lost = 0
         """Messages that had nowhere to go: of a kind that a port does not take."""
         self._node = node
@@ -88,6 +111,8 @@ class NodePorts:
             self._watch(sender, message)
         elif (to.node != self._node and to.part == LINK) or to == Address(self._node, BUS):
             self.bus.post(to.node, message)
+        elif to == Address(self._node, COMMANDS) and isinstance(message, _JOB_ORDERS):
+            self.commands.take(message)
         elif to == Address(self._node, NODE) and isinstance(message, _TOLD):
             self._told(message)
         else:
@@ -109,10 +134,20 @@ class NodePorts:
         self.put = _nowhere
         await self.connections.close()
         self.processes.close()
+        await self.commands.close()
         await self.hooks.close()
 
     def _from_session(self, connection: str, message: SessionOpened | Asked | SessionClosed) -> None:
-        self.put(AGENT, Address(self._node, SESSION + connection), message)
+        sender = Address(self._node, SESSION + connection)
+        if isinstance(message, Asked) and isinstance(message.frame, _OF_RUNS):
+            self.put(RUNS, sender, message)
+            return
+        self.put(AGENT, sender, message)
+        if isinstance(message, SessionClosed):
+            self.put(RUNS, sender, message)
+
+    def _job_report(self, report: JobReport) -> None:
+        self.put(RUNS, Address(self._node, COMMANDS), report)
 
     def _run_hook(self, sender: Address, order: RunHook) -> None:
         self._hook_senders[order.run] = sender

@@ -17,6 +17,7 @@ from holdall.node import boot, paths
 from holdall.node.admission import Admission
 from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
+from holdall.node.command_line import Surroundings
 from holdall.node.configured import Settings
 from holdall.node.failpoint import ENV, Failpoint
 from holdall.node.health import Health
@@ -170,7 +171,13 @@ class Service:
             self._recorder = Recorder(
                 self._trace, self.settings, node=node, process=process, version=version()
             )
-        ports = self._ports = NodePorts(node, bus, self._admission.told, self.log)
+        ports = self._ports = NodePorts(
+            node,
+            bus,
+            self._admission.told,
+            self.log,
+            Surroundings(self.settings.socket, self.settings.node.run_as, self.settings.file),
+        )
         host = build_host(
             self.settings,
             node=node,
@@ -348,4 +355,8 @@ def _failpoint() -> Failpoint:
 def _fixed(settings: Settings) -> tuple[object, ...]:
     """What only a start takes over; the state folder is the one in which the node runs, whatever the file says now."""
     node = settings.node
-    return (node.name, node.listen, node.location, settings.bus, settings.defaults)
+    return (
+        (node.name, node.listen, node.location, node.run_from, node.run_as),
+        settings.bus,
+        settings.defaults,
+    )

@@ -29,6 +29,7 @@ from holdall.node.configured import (
     Settings,
 )
 from holdall.node.toml_table import Source, Table
+from holdall.parties.run_permission import entry_problem
 
 _LATER_TOP = {
     "capacity": "only whole units are leased; use [[pool]] with count.",
@@ -53,6 +54,7 @@ _PROTOCOLS = {"chain": ""} | dict.fromkeys(
 )
 _FILE_BYTES_MAX = 32 * 1024 * 1024
 _LABELS_MAX = 32
+RUN_FROM_MAX = 1000
 _LABEL_VALUE_RE = re.compile(r"[A-Za-z0-9._+/-]{1,128}\Z")
 _BRACES_RE = re.compile(r"(?<!\$)\{([a-z_]{1,20})\}")
 PLACEHOLDERS = ("unit", "pool", "fence", "lease")
@@ -132,7 +134,9 @@ def _table(source: Source, values: Mapping[str, object], name: str) -> dict[str,
 def _node(
     source: Source, values: Mapping[str, object], path: Path | None, state: Path | None
 ) -> NodeSettings:
-    table = Table(source, values, "[node]", known=("name", "listen", "state", "location"))
+    table = Table(
+        source, values, "[node]", known=("name", "listen", "state", "location", "run_from", "run_as")
+    )
     name = table.text("name", host_name())
     if not is_name(name):
         raise table.bad("name", f'name = "{name[:80]}" is no node name (a-z, 0-9, ".", "_", "-"; at most 63)')
@@ -150,7 +154,32 @@ def _node(
     listens = (state / paths.SOCKET_NAME, paths.run_folder() / paths.SOCKET_NAME)
     if problem := paths.socket_path_problem(listens[1] if system else listens[0]):
         raise table.bad("state", problem)
-    return NodeSettings(name=name, state=state, listen=_listen(table), location=location, system=system)
+    return NodeSettings(
+        name=name,
+        state=state,
+        listen=_listen(table),
+        location=location,
+        system=system,
+        run_from=_run_from(table),
+        run_as=_run_as(table),
+    )
+
+
+def _run_from(table: Table) -> tuple[str, ...]:
+    entries = table.texts("run_from")
+    for entry in entries:
+        if problem := entry_problem(entry):
+            raise table.bad("run_from", f'{problem}: write "NODE", "USER@NODE", or "*" for every node')
+    if len(entries) > RUN_FROM_MAX:
+        raise table.bad("run_from", f"{len(entries)} entries; at most {RUN_FROM_MAX}")
+    return entries
+
+
+def _run_as(table: Table) -> str:
+    user = table.text("run_as", "", length_max=64)
+    if table.has("run_as") and (not user.strip() or "@" in user or ":" in user):
+        raise table.bad("run_as", f'run_as = "{user[:64]}" must be the name of a user of this host')
+    return user
 
 
 def _listen(table: Table) -> tuple[str, int] | None:

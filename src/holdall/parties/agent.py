@@ -21,6 +21,7 @@ from holdall.machine.contract import (
     TimerFired,
 )
 from holdall.model import frames
+from holdall.model.run_frames import RunBeat, RunFed, RunOn, RunWhere
 from holdall.parties.answering import Answering
 from holdall.parties.answers import Answers
 from holdall.parties.asking import Asking
@@ -63,6 +64,7 @@ from holdall.parties.sessions import Sessions
 from holdall.parties.state import Session, State
 from holdall.parties.views import AgesView, LifeView
 from holdall.parties.watching import Watching
+from holdall.parties.whereabouts import Whereabouts
 from holdall.protocols.vocabulary import (
     Ended,
     Exchanged,
@@ -130,6 +132,7 @@ class Agent:
         self._care = Care(state, self._answers)
         self._dismissing = Dismissing(state)
         self._inviting = Inviting(state)
+        self._whereabouts = Whereabouts(state)
         self._returning = Returning(state, parking)
         self._losses = Losses(state)
 
@@ -250,6 +253,10 @@ class Agent:
                 self._dismissing.forget(session, frame, asked)
             case frames.Invite() as frame:
                 self._inviting.invite(session, frame, asked)
+            case RunWhere() as frame:
+                self._whereabouts.where(session, frame)
+            case RunOn() | RunFed() | RunBeat():
+                raise ProtocolViolation(f"{type(asked.frame).__name__} is for runs, not for an agent")
 
     def _exchange(self, session: Session, frame: frames.Exchange, asked: Asked) -> None:
         if not frame.add:

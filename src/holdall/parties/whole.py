@@ -17,6 +17,9 @@ from holdall.parties.directory_view import DirectoryView
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings, PoolSpec
 from holdall.parties.neighbours import Neighbours
 from holdall.parties.pool_side import PoolSide
+from holdall.parties.remote_runs import RemoteRuns
+from holdall.parties.run_messages import RUNS
+from holdall.parties.run_state import RunSettings
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.settling import Settings
 
@@ -51,6 +54,8 @@ class WholeNode(msgspec.Struct, frozen=True, kw_only=True):
     """A random number of this process below 2**53: tells two processes with one journal apart."""
     directory: DirectorySettings | None = None
     """None: a node that never has neighbours, without directory."""
+    runs: RunSettings | None = None
+    """Who may start commands here; None: a node without the part, which starts none anywhere."""
     gated: bool = False
     """The directory alone speaks with other nodes until the driver says `AllParts`, as it does on `MayServe`."""
 
@@ -92,6 +97,8 @@ def whole_node(node: WholeNode) -> Host:
         neighbours = view = DirectoryView(directory)
         claimant.is_gone = view.is_forgotten
     parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant, life=claims)
+    if node.runs is not None:
+        parts[RUNS] = RemoteRuns(node.runs, neighbours, incarnation=node.incarnation)
     first = frozenset({DIRECTORY}) if node.gated else None
     link = Link(settings.node, node.link, incarnation=node.incarnation, instance=node.instance, first=first)
     return Host(settings.node, parts, link)
