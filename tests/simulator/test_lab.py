@@ -76,7 +76,11 @@ def test_a_run_with_crashes_replays(
     protocol: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = Asked(
-        protocol=protocol, pools=4, nodes=2, duration=150, faults="crash=2,wipe=1,reboot=1,unsynced=2,departure=0.1"
+        protocol=protocol,
+        pools=4,
+        nodes=2,
+        duration=150,
+        faults="crash=2,wipe=1,reboot=1,unsynced=2,departure=0.1",
     )
     assert run_replay(traced(tmp_path, asked)) == 0
     assert "turns, all as in the trace" in capsys.readouterr().out

@@ -178,9 +178,10 @@ class WholeClient:
     # ------------------------------------------------------------ what drives it
 
     def begin(self) -> None:
-        """The process has started."""
-        self._connect()
-        self._think()
+        """The process starts, unless its computer has gone down before."""
+        if self.alive:
+            self._connect()
+            self._think()
 
     def rings(self, what: Alarm, token: int) -> None:
         """An alarm of its own."""
@@ -447,9 +448,15 @@ class WholeClient:
     # ------------------------------------------------------------ renewal
 
     def _arm_beat(self) -> None:
-        if self._ready and (self.asking is not None or self.tenure is not None):
-            self._beat_token += 1
-            self._around.alarm(self, Alarm.BEAT, self._ttl_ms / RENEW_SHARE, self._beat_token)
+        """A third of the ttl after what was confirmed last; a beat without answer is not repeated before its third."""
+        since = [] if self.tenure is None else [self.tenure.sent]
+        if self.asking is not None and self.asking.sent is not None:
+            since.append(self.asking.base)
+        if not self._ready or not since:
+            return
+        due = max(min(since), max(self._beats.values(), default=0.0)) + self._ttl_ms / RENEW_SHARE
+        self._beat_token += 1
+        self._around.alarm(self, Alarm.BEAT, max(0.0, due - self.clock), self._beat_token)
 
     def _beat(self) -> None:
         if not self._ready or (self.asking is None and self.tenure is None):
@@ -472,6 +479,7 @@ class WholeClient:
                 self._lost("lost")
         if asking is not None and asking.sent is not None and asking.sent <= sent:
             asking.base = sent
+        self._arm_beat()
 
     def _number(self) -> int:
         self._n += 1

@@ -31,7 +31,7 @@ from holdall.simulator.whole.net import Net
 from holdall.simulator.whole.seats import WholeSeats
 from holdall.simulator.whole.setup import CALM, QUIET, WholeSetup, builder, node_id, node_name
 from holdall.simulator.whole.story import Story
-from holdall.simulator.whole.wishes import Script
+from holdall.simulator.whole.wishes import Series
 
 LOOK_MS = 250.0
 """How often a run that should end is looked at."""
@@ -59,7 +59,7 @@ class WholeRun:
         on_step: Callable[[Step], None] | None = None,
         on_record: Callable[[AnyRecord], None] | None = None,
         on_frame: Callable[[int, int, Message], None] | None = None,
-        scripts: Mapping[int, Sequence[Script]] | None = None,
+        scripts: Mapping[int, Sequence[Series]] | None = None,
     ) -> None:
         """`on_step` hears of every turn (for a trace), `on_record` of what a history is made of.
 

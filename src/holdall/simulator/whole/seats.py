@@ -15,7 +15,7 @@ from holdall.simulator.whole.figures import Tally
 from holdall.simulator.whole.judge import WholeJudge
 from holdall.simulator.whole.setup import UID, WholeSetup
 from holdall.simulator.whole.story import Story
-from holdall.simulator.whole.wishes import Script, Series, Wishes
+from holdall.simulator.whole.wishes import Series, Wishes
 
 FIRST_MS = 3_000
 """Clients begin when the nodes have had time to hear of each other."""
@@ -65,7 +65,7 @@ class WholeSeats:
         """True time."""
         return self._work.now
 
-    def begin(self, scripts: Mapping[int, Sequence[Script]]) -> None:
+    def begin(self, scripts: Mapping[int, Sequence[Series]]) -> None:
         """The first process of each seat, those with scripts of their own last."""
         wants = self._setup.wants
         for node in range(self._setup.nodes):
