@@ -78,13 +78,15 @@ def place(
     allow_future: bool = False,
     wide: bool = False,
     now: bool = False,
+    untold: bool = False,
 ) -> Placement | Unplaceable:
     """Where a claim of the node `own` can be served.
 
     The one place whose units are free now, if there is one; else, and if `wide`, up to four places. Nodes that don't
     serve now are used only where no others can serve the claim. `now`: the claim does not wait, so only one placement over
     several nodes is tried, as two would take units from each other. With `allow_future` a need that can't be served is put
-    on pools that may come: the ones that match, or one of the name that was asked for.
+    on pools that may come: the ones that match, or one of the name that was asked for; that one on the own node, unless
+    other nodes are `untold`, of whose pools nothing is known yet.
     """
     near = [facts for facts in pools if facts.node == own or not facts.host_only]
     tiers = sorted({facts.tier for facts in near}) or [0]
@@ -103,7 +105,7 @@ def place(
     if failed is None:
         raise AssertionError("no tier was tried")
     if allow_future:
-        return Placement((_hope(next(combinations(needs)), near, own),), narrow=True)
+        return Placement((_hope(next(combinations(needs)), near, "" if untold else own),), narrow=True)
     far = [facts for facts in pools if facts.node != own and facts.host_only]
     return msgspec.structs.replace(failed, elsewhere=tuple(matching(failed.selector, far)))
 
@@ -144,6 +146,8 @@ def place_number(ways: Sequence[Way], chosen: Way) -> int:
 
     Its place among `placements`; those over several nodes take turns in the place of the first of them.
     """
+    if len(ways) == 1:
+        return 0
     asked = placements(ways)
     nodes = tuple(node for node, _ in vectors_of(chosen))
     if len(nodes) > 1:

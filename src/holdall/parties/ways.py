@@ -93,6 +93,8 @@ def vector_of(shares: Iterable[Share]) -> Vector:
 def vectors_of(way: Way) -> tuple[tuple[str, Vector], ...]:
     """(node, vector) of a way, nodes ascending."""
     nodes = sorted({share.node for share in way})
+    if len(nodes) == 1:
+        return ((nodes[0], vector_of(way)),)
     return tuple((node, vector_of(share for share in way if share.node == node)) for node in nodes)
 
 
@@ -146,6 +148,8 @@ def serve(
             flow = spread(amounts, order, bound)
             if flow is not None:
                 ways.append((*whole, *(Share(need, *spot, count) for need, spot, count in flow)))
+                if all(len(row) <= 1 for row in order):
+                    break  # there is no other way
         more = more or _may_be_more(amounts, reachable, total)
     if not ways and not free_only:
         split = [index for index in range(len(found)) if _is_apart(combination[index], found[index], own)]
