@@ -97,6 +97,7 @@ class Known:
             epoch=said.epoch,
             incarnation=said.incarnation,
             silent_ms=silent_ms,
+            has_told=self.name_of(node) not in self._system.untold,
         )
 
     def nodes(self) -> Sequence[Neighbour]:
@@ -126,6 +127,8 @@ class System:
         self.announced: dict[str, Announced] = {}
         self.seen_as: dict[str, NodeState] = {}
         self.down: set[str] = set()
+        self.untold: set[str] = set()
+        """Names of nodes of whose pools nobody knows yet."""
         self.forget_news = False
         """Whether nobody hears announcements any more."""
         self.flying: list[tuple[int, int, Address, Address, bytes]] = []
@@ -270,7 +273,8 @@ class System:
             state: NodeState = "draining"
         else:
             state = "serving" if side.book.may_grant() else "quarantine"
-        return Announced(state, side.manager.epoch, place.agent.state.incarnation, pools, self.now_ms)
+        told = () if place.name in self.untold else pools
+        return Announced(state, side.manager.epoch, place.agent.state.incarnation, told, self.now_ms)
 
     # ------------------------------------------------------------ what is true now
 

@@ -76,6 +76,14 @@ class Claims:
             beside = ""
         if refused is None:
             placed = self._place(session, frame)
+            if isinstance(placed, Refusal) and placed.code == NeverSatisfiable.code:
+                untold = self._untold(frame)
+                if untold and frame.now:
+                    text = f"not granted: nothing is known yet of the pools of {', '.join(untold)}"
+                    placed = Refusal(NotGranted.code, text, placed.why)
+                elif untold:
+                    frame = msgspec.structs.replace(frame, allow_future=True)
+                    placed = self._place(session, frame)
             if isinstance(placed, Placement):
                 self._begin(session, frame, asked, placed, beside)
                 return
@@ -108,20 +116,30 @@ class Claims:
             return Refusal(BadSpec.code, "--for 0 ends before it begins. Write for instance --for 30m.")
         return None
 
+    def _untold(self, frame: frames.Claim) -> list[str]:
+        """Names of nodes that may have what a claim lacks: this one has not heard of their pools since its start."""
+        named = {option.node for need in frame.needs for option in need.options}
+        nodes = self._state.neighbours.nodes()
+        return [node.name for node in nodes if not node.has_told and not named.isdisjoint({"", node.name})]
+
     def _place(self, session: Session, frame: frames.Claim) -> Placement | Refusal:
         system = self._state.system
         names = {name for need in frame.needs for option in need.options for name in option.pools}
         facts = system.own_facts(names)
         others = system.other_facts(names)
         own = self._state.own
-        placed = place(frame.needs, facts, own, allow_future=frame.allow_future and not others, now=frame.now)
+        untold = frame.allow_future and system.is_untold()
+        hopes = frame.allow_future and not others
+        placed = place(frame.needs, facts, own, allow_future=hopes, now=frame.now, untold=untold)
         whole = any(option.count == ALL_COUNT for need in frame.needs for option in need.options)
         if isinstance(placed, Placement) and placed.ready == 0 and not whole:
             # Free here: nobody else is asked unless it has to wait.
             placed = msgspec.structs.replace(placed, narrow=placed.narrow or bool(others))
         elif others:
             facts += others
-            placed = place(frame.needs, facts, own, allow_future=frame.allow_future, now=frame.now)
+            placed = place(
+                frame.needs, facts, own, allow_future=frame.allow_future, now=frame.now, untold=untold
+            )
         if isinstance(placed, Unplaceable):
             why = self._refusals.never(session, frame.needs, frame.reason, short=placed.need)
             return Refusal(NeverSatisfiable.code, self._refusals.never_text(placed), why)

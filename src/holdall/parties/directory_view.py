@@ -89,5 +89,6 @@ class DirectoryView:
             location=member.location,
             silent_ms=quiet_ms,
             version="" if header is None else header.version,
+            has_told=header is not None and known.is_complete,
             quarantine_ms=header.quarantine_ms if header is not None and known.state == "quarantine" else 0,
         )

@@ -216,7 +216,9 @@ class Explaining:
         nodes = sorted({share.node for way in record.shares for share in way})
         away = [state.name_of(node) for node in nodes if node and state.system.tier_of(node) > 1]
         if not away:
-            return "it holds nothing and keeps its age until all that it needs exists"
+            untold = [node.name for node in state.neighbours.nodes() if not node.has_told]
+            until = f"the pools of {', '.join(untold)} are known" if untold else "all that it needs exists"
+            return f"it holds nothing and keeps its age until {until}"
         return f"it needs {', '.join(away)}, which can't be reached or gives no units; until then it holds nothing and keeps its age"
 
     def quarantine_text(self) -> str:

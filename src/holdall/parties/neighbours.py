@@ -49,6 +49,8 @@ class Neighbour(msgspec.Struct, frozen=True):
     """What was left of its quarantine when it told so."""
     version: str = ""
     """The release that it runs."""
+    has_told: bool = True
+    """All its pools are known. False: it has not been heard (wholly) since this node's start."""
 
 
 class RemotePool(msgspec.Struct, frozen=True):

@@ -207,6 +207,7 @@ class Replanning:
             allow_future=record.allow_future,
             wide=True,
             now=record.now,
+            untold=record.allow_future and self._state.system.is_untold(),
         )
         if isinstance(placed, Unplaceable):
             return None

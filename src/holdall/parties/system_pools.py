@@ -113,6 +113,10 @@ class SystemPools:
         tier = 2 if known is None else TIERS[known.state]
         return max(tier, 1) if reader.is_shunned(node) else tier
 
+    def is_untold(self) -> bool:
+        """Whether there are nodes whose pools are not known yet, since this one has just started."""
+        return not all(node.has_told for node in self._reader.neighbours.nodes())
+
     def epoch_of(self, node: str) -> int:
         """The manager's, as known here."""
         if node == self._reader.own:
