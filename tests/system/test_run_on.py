@@ -117,14 +117,18 @@ def test_streams_status_signals_and_surroundings_are_those_of_the_command_over_t
         "sys.stderr.buffer.write(b'E' * 300_000)"
     )
     sent = os.urandom(3 << 20)
-    with running(begin(a, "run", "--on", "lab-b", "--need", "gpu", "--", PYTHON, "-c", code, stdin=subprocess.PIPE)) as run:
+    with running(
+        begin(a, "run", "--on", "lab-b", "--need", "gpu", "--", PYTHON, "-c", code, stdin=subprocess.PIPE)
+    ) as run:
         out, errors = run.communicate(sent, timeout=120)
     assert run.returncode == 0, errors[-2000:]
     assert out == sent[::-1]
     assert errors.count(b"E") == 300_000
 
     # A signal reaches the command, and tells in the status.
-    with running(begin(a, "run", "--on", "lab-b", "--need", "gpu", "--", "sh", "-c", "echo on; exec sleep 600")) as run:
+    with running(
+        begin(a, "run", "--on", "lab-b", "--need", "gpu", "--", "sh", "-c", "echo on; exec sleep 600")
+    ) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == b"on\n"
         run.send_signal(signal.SIGINT)

@@ -4,11 +4,12 @@ import contextlib
 import os
 import select
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW, RunFed, RunOver, RunSaid, Stream
 
 _RUN = 1
+STREAMS: Mapping[Stream, int] = {1: 1, 2: 2}
 AT_ONCE = select.PIPE_BUF
 """A pipe that is ready to be written to takes so much without a wait."""
 
@@ -72,7 +73,9 @@ class Input:
 class Output:
     """What comes from there and is written here, in the order of the pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Mapping[Stream, int] = STREAMS) -> None:
+        """`files`: where each stream goes."""
+        self._files = files
         self.used = 0
         """Every piece up to this one has been written."""
         self.ended: int | None = None
@@ -90,7 +93,7 @@ class Output:
     def file(self) -> int | None:
         """Where the next bytes go."""
         first = self._waiting[0] if self._waiting else None
-        return first.stream if isinstance(first, RunSaid) else None
+        return self._files[first.stream] if isinstance(first, RunSaid) else None
 
     def take(self, piece: RunSaid | RunOver) -> None:
         """The next one; others came before, or tell that some were lost."""
@@ -127,12 +130,12 @@ class Output:
 
     def _put(self, piece: RunSaid) -> bool:
         """Whether all of it has been written, or nobody wants it."""
-        data = memoryview(piece.data)
+        data, file = memoryview(piece.data), self._files[piece.stream]
         while self._written < len(data):
-            if not _is_writable(piece.stream):
+            if not _is_writable(file):
                 return False
             try:
-                self._written += os.write(piece.stream, data[self._written :][:AT_ONCE])
+                self._written += os.write(file, data[self._written :][:AT_ONCE])
             except BlockingIOError:
                 return False
             except OSError:
