@@ -67,6 +67,7 @@ class Crowd:
         self.driver = driver
         self.seed = seed
         self.problems: list[str] = []
+        self._grants, self._count_at = 0, 0.0
         self.of_host: dict[str, str] = {}
         """Host of each client, by the client's name in the history."""
 
@@ -136,6 +137,13 @@ class Crowd:
         path = self._history_of(place)
         return path.read_bytes().count(b'"t":"claim"') if path.exists() else 0
 
+    def grants(self) -> int:
+        """How many are recorded so far; counted anew once a second."""
+        if time.monotonic() >= self._count_at:
+            self._grants = sum(path.read_bytes().count(b'"t":"grant"') for path in self.histories.iterdir())
+            self._count_at = time.monotonic() + 1.0
+        return self._grants
+
     # ------------------------------------------------------------ what is done to them
 
     def victims(self) -> list[Place]:
@@ -184,6 +192,8 @@ class Crowd:
         for place in self.places:
             place.left = 0
             if place.process is not None and not place.is_command:
+                # Who has not begun yet has no handler for it either.
+                place.hit = place.hit or not self._history_of(place).exists()
                 place.process.send_signal(signal.SIGTERM)
 
     def ended_within(self, seconds: float) -> bool:

@@ -5,30 +5,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from chaos.plan import Outcome, Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Floors:
-    """So much must have happened at least, or the run proves too little."""
-
-    kills: int
-    pauses: int
-    cuts: int
-    grants: int
-    contended: int
-
-
-def judge(plan: Plan, outcome: Outcome, folder: Path, floors: Floors) -> str:
+def judge(plan: Plan, outcome: Outcome, folder: Path) -> str:
     """The figures, after everything held; else fails with them, and the folder stays."""
+    floors = plan.floors
     status, verdict = check(
         outcome.histories, "--min-grants", str(floors.grants), "--min-contended", str(floors.contended)
     )
-    figures = figures_of(plan, outcome, floors, verdict["statistics"])
+    figures = figures_of(plan, outcome, verdict["statistics"])
     kept = f"kept in {folder}\n{figures}"
     assert outcome.problems == [], kept
     assert (verdict["violations"], verdict["damage"]) == ([], []), kept
@@ -68,12 +57,13 @@ def never_answered(histories: Sequence[Path]) -> list[str]:
     ]
 
 
-def figures_of(plan: Plan, outcome: Outcome, floors: Floors, counted: Mapping[str, Any]) -> str:
+def figures_of(plan: Plan, outcome: Outcome, counted: Mapping[str, Any]) -> str:
     """For people: what was done, what came of it, and the floors."""
-    reclaims = outcome.reclaims
+    reclaims, floors = outcome.reclaims, plan.floors
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(outcome.counts.items()))
     rows = [
-        f"seed {plan.seed}: {len(plan.pools)} hosts, {plan.processes} client processes",
+        f"seed {plan.seed}: {len(plan.pools)} hosts, {plan.processes} client processes, faults for "
+        f"{outcome.lasted_s:.0f} s",
         f"faults: {kinds}",
         f"kills {outcome.kills} (at least {floors.kills}), pauses {outcome.pauses} ({floors.pauses}), "
         f"cuts {outcome.cuts} ({floors.cuts})",

@@ -18,17 +18,17 @@ TTL_MAX_S = 11.0
 """And so long, and 2 %, a node without its journal waits."""
 
 OFTEN: Mapping[str, Between] = {
-    "kill-client": (2.5, 5.0),
-    "kill-below-run": (8.0, 16.0),
-    "kill-node": (7.0, 13.0),
-    "kill-server": (10.0, 18.0),
-    "lose-host": (22.0, 35.0),
-    "lose-journal": (40.0, 55.0),
-    "pause-client": (4.0, 8.0),
-    "pause-node": (10.0, 18.0),
-    "pause-server": (15.0, 25.0),
-    "cut": (5.0, 9.0),
-    "loss": (18.0, 28.0),
+    "kill-client": (5.0, 9.0),
+    "kill-below-run": (12.0, 20.0),
+    "kill-node": (12.0, 20.0),
+    "kill-server": (16.0, 26.0),
+    "lose-host": (35.0, 55.0),
+    "lose-journal": (55.0, 75.0),
+    "pause-client": (9.0, 15.0),
+    "pause-node": (20.0, 32.0),
+    "pause-server": (24.0, 38.0),
+    "cut": (8.0, 12.0),
+    "loss": (28.0, 42.0),
 }
 """How long it is from one fault of a kind to the next."""
 
@@ -37,14 +37,27 @@ NO_NETWORK = frozenset({"cut", "loss"})
 
 
 @dataclass(frozen=True, slots=True)
+class Floors:
+    """So much must have happened at least, or a run proves too little."""
+
+    kills: int = 0
+    pauses: int = 0
+    cuts: int = 0
+    grants: int = 0
+    contended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """One run. It lasts until `seconds` are over, or until `claims` are made where that is given."""
+    """One run. It lasts `seconds`, and longer until the floors are reached; or, with `claims`, until those are made."""
 
     seed: int
     pools: tuple[Mapping[str, int], ...]
     """Size of each pool of each host; a name on several hosts is one pool over them."""
     seconds: float = 180.0
+    seconds_most: float = 900.0
     claims: int | None = None
+    floors: Floors = field(default_factory=Floors)
     processes: int = 16
     commands: int = 2
     """So many of the processes are rows of `holdall run`, the others use the Python client."""
@@ -97,6 +110,7 @@ class Outcome:
     reclaims: Reclaims = field(default_factory=Reclaims)
     of_host: dict[str, str] = field(default_factory=dict[str, str])
     readings: int = 0
+    lasted_s: float = 0.0
     drained_s: float = 0.0
     """From the last fault until all was free."""
 

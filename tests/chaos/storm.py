@@ -100,13 +100,21 @@ class Storm:
             time.sleep(0.02)
 
     def _done(self, begun: float) -> bool:
-        lasted = time.monotonic() - begun
-        if self.plan.claims is None:
-            return lasted > self.plan.seconds
-        if lasted > self.plan.seconds:
-            self.outcome.problems.append(f"{self.plan.claims} claims are not made within {self.plan.seconds:g} s")
+        plan, lasted = self.plan, time.monotonic() - begun
+        self.outcome.lasted_s = lasted
+        if lasted > plan.seconds_most:
+            self.outcome.problems.append(f"not done within {plan.seconds_most:g} s")
             return True
-        return not any(place.left > 0 or place.process is not None for place in self.crowd.places)
+        if plan.claims is not None:
+            return not any(place.left > 0 or place.process is not None for place in self.crowd.places)
+        floors, counted = plan.floors, self.outcome
+        return (
+            lasted > plan.seconds
+            and counted.kills >= floors.kills
+            and counted.pauses >= floors.pauses
+            and counted.cuts >= floors.cuts
+            and self.crowd.grants() >= floors.grants
+        )
 
     # ------------------------------------------------------------ afterwards
 
@@ -126,7 +134,8 @@ class Storm:
         self.outcome.drained_s = time.monotonic() - begun
         if left:
             self.outcome.problems.append("not free at the end: " + "; ".join(left))
-        self._last_audit()
+        else:
+            self._last_audit()
         self.history.end()
 
     def _left(self) -> list[str]:
@@ -169,7 +178,7 @@ class Storm:
     def _stop_nodes(self) -> None:
         servers = [pid for host in self.hosts if (pid := host.server_pid()) is not None]
         for host in self.hosts:
-            status = host.stop()
+            status = None if host.process is None else host.stop()
             if status != 0:
                 self.outcome.problems.append(f"{host.name} ended with {status}: {host.said()[-2000:]}")
         still = [f"nats-server {pid}" for pid in servers if is_alive(pid)]

@@ -48,14 +48,22 @@ class Client:
     def __init__(self, path: Path, *, agent: str = "ci", session: str = "", secret: str = "") -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(30)
-        self._socket.connect(str(path))
+        try:
+            self._socket.connect(str(path))
+        except OSError:
+            self._socket.close()
+            raise
         self._buffer = FrameBuffer(1 << 20)
         self._waiting: list[frames.FromNode] = []
         self.other: list[frames.FromNode] = []
         """Frames that came while another was waited for."""
         self._n = 0
-        self.send(frames.Hello(v=frames.VERSION, agent=agent, session=session, secret=secret))
-        self.welcome = self.wait(frames.Welcome)
+        try:
+            self.send(frames.Hello(v=frames.VERSION, agent=agent, session=session, secret=secret))
+            self.welcome = self.wait(frames.Welcome)
+        except BaseException:
+            self.close()
+            raise
 
     def n(self) -> int:
         self._n += 1
