@@ -193,6 +193,27 @@ def test_kicked_by_force_the_fences_rise_at_every_node() -> None:
         assert unit.claim is None
 
 
+def test_by_whichever_place_it_was_granted_its_fence_rises_there() -> None:
+    system = System()
+    for name in ("lab-1", "lab-2"):
+        system.add(name, pool("gpu", "0"))
+    system.add("desk")
+    holders = {name: system.client("h", name) for name in ("lab-1", "lab-2")}
+    leases = {name: holder.gets("gpu") for name, holder in holders.items()}
+    system.run(1500)
+    desk = system.client("a", "desk")
+    desk.ask_for("gpu")
+    system.run(500)
+    holders["lab-2"].releases(leases["lab-2"])
+    system.run(100)
+    (lease,) = granted(desk.inbox())
+    assert places(lease) == ["gpu/0@lab-2"]
+    admin = system.client("root", "desk")
+    admin.say(frames.Kick(admin.number(), lease.lease.lease, "needed", unsafe=True))
+    system.run(100)
+    assert system.nodes["lab-2"].side.book.service.pools["gpu"].units["0"].fence > lease.lease.units[0].fence
+
+
 def test_a_client_that_leaves_while_it_waits_at_several_places_is_in_no_line_after_one_trip() -> None:
     system = lab()
     holders = [system.client("h", "lab-1"), system.client("h", "lab-2")]

@@ -8,6 +8,7 @@ from parties.party_node import Client, pool
 from holdall.model import frames
 from holdall.model.why import Why
 from holdall.parties.explaining import Explaining
+from holdall.parties.neighbours import NeighboursChanged
 from holdall.protocols.chain.messages import Request
 from holdall.protocols.vocabulary import Stamp
 
@@ -283,6 +284,36 @@ def test_what_is_free_but_kept_for_older_ones_does_not_make_a_claim_run_to_and_f
     assert not granted(desk.inbox())
     asked = {message.claim for _, _, message in system.sent if isinstance(message, Request)}
     assert len(asked) <= 1 + 2 + 3 * 2, "at one place, at both, and three moves at most"
+
+
+def test_a_claim_moves_three_times_at_most_after_what_only_seems_free() -> None:
+    system = lab("lab-1", "lab-2", "lab-3", "lab-4", "lab-5", "lab-6")
+    for name in system.nodes:
+        if name != "desk":
+            system.client("h", name).gets("gpu")
+    system.run(1500)
+    desk = system.client("a", "desk")
+    desk.ask_for("gpu")
+    system.run(1000)
+    system.forget_news = True
+    for _ in range(12):
+        system.run(20_000)
+        away = next(name for name, ages in waits_at(system).items() if not ages and name != "desk")
+        node = system.nodes[away].id
+        said = system.announced[node]
+        system.announced[node] = msgspec.structs.replace(
+            said,
+            at_ms=system.now_ms,
+            pools=tuple(msgspec.structs.replace(news, free=1) for news in said.pools),
+        )
+        for known, other in system.announced.items():
+            system.announced[known] = msgspec.structs.replace(other, at_ms=system.now_ms + 60_000)
+        desk.node.tell("agent", "directory", NeighboursChanged(("gpu",)))
+        system.run(1000)
+        system.announced[node] = msgspec.structs.replace(said, at_ms=system.now_ms + 60_000)
+    asked = {message.claim.counter % 2**40 for _, _, message in system.sent if isinstance(message, Request)}
+    assert len(asked) == 1 + 3
+    assert sum(len(ages) for ages in waits_at(system).values()) == 4
 
 
 @pytest.mark.parametrize("now", [True, False])
