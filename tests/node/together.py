@@ -95,9 +95,10 @@ class Together:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def start(self, name: str, pools: str, *, state: str = "") -> Service:
-        """A node with these pools; again after `stop` or `kill`: the same one."""
-        settings = parse_settings(CONFIG.replace("{name}", name) + pools, state=self.folder / (state or name))
+    def start(self, name: str, pools: str, *, state: str = "", node: str = "") -> Service:
+        """A node with these pools; again after `stop` or `kill`: the same one. `node`: more of its `[node]`."""
+        text = CONFIG.replace("{name}", name).replace("[defaults]", f"{node}\n[defaults]") + pools
+        settings = parse_settings(text, state=self.folder / (state or name))
         log = self.logs[name] = io.StringIO()
         service = self.run(
             self._made(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from node.together import Together, pool, together
 from node.waiting import until
 from system.many_nodes import HOLDALL, NodeProcess, System, is_alive, system
 from system.test_join import sees
@@ -179,3 +180,86 @@ def test_the_death_of_the_node_over_there_is_told_with_when_the_command_ends(hos
         said = run.stderr.read().decode()
     assert "lab-b unreachable since" in said
     assert "the command there is stopped by its guardian at the latest" in said
+
+
+# ------------------------------------------------------------ over a bus that can be cut off
+
+
+@pytest.fixture
+def nodes() -> Iterator[Together]:
+    """lab1 and lab2 in one process; lab2 lets lab1 start commands, and has the board."""
+    lets = 'run_from = ["lab1"]\n' + ('run_as = "root"\n' if os.geteuid() == 0 else "")
+    with together() as made:
+        made.start("lab1", pool("psu", "psu-1"))
+        made.start("lab2", pool("board", "board-1").replace("units", 'reach = "host"\nunits'), node=lets)
+        for name in ("lab1", "lab2"):
+            until(lambda name=name: seen(made, name) == {"lab1", "lab2"}, "both know each other")  # type: ignore[misc]
+        yield made
+
+
+def seen(nodes: Together, name: str) -> set[str]:
+    with nodes.client(name) as client:
+        return {row.node for row in client.listing("pools").pools}
+
+
+def free_at(nodes: Together, name: str) -> int:
+    with nodes.client(name) as client:
+        return sum(row.free for row in client.listing("pools").pools if row.node == name)
+
+
+def begin_at(nodes: Together, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    url = f"unix://{nodes.nodes[name].settings.socket}"
+    return subprocess.Popen(
+        [*HOLDALL, "run", *arguments],
+        env={**os.environ, "HOLDALL_URL": url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_bus_that_is_away_for_a_moment_neither_loses_nor_doubles_anything(nodes: Together) -> None:
+    code = (
+        "import sys\n"
+        "for line in sys.stdin:\n"
+        "    print(line.strip() * 2000, flush=True)\n"
+        "print('end', flush=True)\n"
+        "sys.exit(7)\n"
+    )
+    arguments = ("--on", "lab2", "--need", "board", "--ttl", "15s", "--", PYTHON, "-u", "-c", code)
+    with running(begin_at(nodes, "lab1", *arguments)) as run:
+        assert run.stdin is not None
+        assert run.stdout is not None
+        run.stdin.write(b"0\n")
+        run.stdin.flush()
+        assert run.stdout.readline() == b"0" * 2000 + b"\n"
+        posted = nodes.buses["lab1"].senders["runs"]
+        nodes.lose("lab2")
+        for number in range(1, 400):
+            run.stdin.write(b"%d\n" % number)
+        run.stdin.close()
+        until(lambda: nodes.buses["lab1"].senders["runs"] > posted + 3, "frames are sent into the void")
+        nodes.find("lab2")
+        rest = run.stdout.read().splitlines()
+        assert rest == [*(b"%d" % number * 2000 for number in range(1, 400)), b"end"]
+        assert run.wait(60) == 7
+        run.stdin = None
+    until(lambda: free_at(nodes, "lab2") == 1, "its unit is free")
+
+
+def test_a_partition_ends_the_command_there_and_tells_the_caller_here(
+    nodes: Together, tmp_path: Path
+) -> None:
+    told = tmp_path / "pid"
+    line = f"trap '' TERM; echo $$ > {told}.new; mv {told}.new {told}; while :; do sleep 1; done"
+    with running(
+        begin_at(nodes, "lab1", "--on", "lab2", "--need", "board", "--ttl", "11s", "--", "sh", "-c", line)
+    ) as run:
+        pid = pid_in(told)
+        nodes.lose("lab1")
+        # Both sides of the partition come to an end by themselves; the command was deaf to TERM.
+        until(lambda: not is_alive(pid), "the command is ended")
+        until(lambda: free_at(nodes, "lab2") == 1, "its unit is free")
+        assert run.wait(60) == 79
+        assert run.stderr is not None
+        assert b"lab2 unreachable since" in run.stderr.read()
