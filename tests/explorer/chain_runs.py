@@ -317,9 +317,11 @@ VARIANTS = [
     Run("t1", 4405, variant="meter"),
     Run("n1u4", 10408, variant="leases"),
     Run("x3u", 5600, variant="leases"),
-    Run("n1u", 19586, "crash=1", variant="leases"),
-    Run("x2low", 23369, "crash=1", variant="leases"),
-    Run("shr1", 32865, "crash=1", variant="leases"),
+    # A node that came up knows whose claims come from records, until their lists are compared, which no claimant does
+    # here. Without that in the key the three have 19586, 23369 and 32865 states.
+    Run("n1u", 22682, "crash=1", variant="leases"),
+    Run("x2low", 25399, "crash=1", variant="leases"),
+    Run("shr1", 38412, "crash=1", variant="leases"),
     Run("n1abc", 184616, "wipe=1", variant="leases"),
     Run("n1u", 57276, "reboot=1", variant="leases"),
     Run("n1abc", 1208, variant="stamps"),

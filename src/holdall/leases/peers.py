@@ -36,14 +36,14 @@ class Peers:
 
         They may differ: a claim over several nodes is listed at all of them while it waits at one.
         """
-        self._listed: set[str] | None = None
-        """Nodes whose list was compared since a restart, all of it; None: there was no restart."""
+        self._unlisted: set[str] = set()
+        """Nodes whose claims here come from records, until their list was compared."""
         self._coming: dict[str, tuple[int, int, dict[ClaimId, Entry]]] = {}
         """Node -> (count, next part, entries so far)."""
 
     def restarted(self) -> None:
-        """What is here comes from records: no digest is believed before its list was compared once."""
-        self._listed = set()
+        """What is here by now comes from records: no digest of it is believed before its list was compared once."""
+        self._unlisted = set(self._here)
 
     def arrived(self, claim: ClaimId, attempt: int) -> None:
         """A row of this claim is here now, of this attempt."""
@@ -61,14 +61,18 @@ class Peers:
         if not here:
             del self._here[claim.node], self._digest[claim.node]
             self._agreed.pop(claim.node, None)
+            self._unlisted.discard(claim.node)
 
     def alive(self, node: str, message: Alive, epoch: int, compare: Compare) -> AliveOk:
         """The answer to a renewal. Raises ProtocolViolation when it speaks of claims of others."""
         _check(node, message.news)
         short = self._told(message.news, compare)
         told, here = (message.number, message.digest), self._sums(node)
-        known = self._listed is None or node in self._listed
-        same = known and not short and (told == here or self._agreed.get(node) == (told, here))
+        same = (
+            node not in self._unlisted
+            and not short
+            and (told == here or self._agreed.get(node) == (told, here))
+        )
         return AliveOk(message.count, epoch, same, short)
 
     def standing(
@@ -98,8 +102,7 @@ class Peers:
         short = self._told(entries.values(), compare)
         if not short and not over:
             self._agreed[node] = ((len(entries), digest(entries.values())), self._sums(node))
-            if self._listed is not None:
-                self._listed.add(node)
+            self._unlisted.discard(node)
         return Compared(count, epoch, short), over
 
     def copy(self) -> "Peers":
@@ -107,7 +110,7 @@ class Peers:
         twin = Peers()
         twin._here = {node: dict(claims) for node, claims in self._here.items()}
         twin._digest, twin._agreed = dict(self._digest), dict(self._agreed)
-        twin._listed = None if self._listed is None else set(self._listed)
+        twin._unlisted = set(self._unlisted)
         twin._coming = {node: (count, part, dict(got)) for node, (count, part, got) in self._coming.items()}
         return twin
 
@@ -121,7 +124,7 @@ class Peers:
                 if entry.inside
             ),
             tuple(sorted(self._agreed.items())),
-            None if self._listed is None else tuple(sorted(self._listed)),
+            tuple(sorted(self._unlisted)),
             tuple(
                 (node, count, part, tuple(entries[claim] for claim in sorted(entries)))
                 for node, (count, part, entries) in sorted(self._coming.items())

@@ -136,7 +136,6 @@ class PoolSide:
         boot = cast("Boot", records[BOOT_KEY])
         # Of a start in the same boot of the kernel nobody knows any more how complete the journal was before that.
         self._lacks_turns = boot.kind != "reboot" or boot.quarantine_ms > 0
-        self.peers.restarted()
         self.book.recover(records, out)
         own = {
             key: record for key, record in records.items() if not key.startswith(PREFIX) and key != BOOT_KEY
@@ -146,6 +145,7 @@ class PoolSide:
             self._note_row(row, out)
         for claim, mem in self.manager.mem.items():
             self._note_kill(claim, mem)
+        self.peers.restarted()
         return out
 
     def take_touched(self) -> list[str]:
