@@ -23,7 +23,7 @@ from holdall.node import boot, paths
 from holdall.node.membership import GivenSeat
 from holdall.node.service import Service
 from holdall.node.settings import parse_settings
-from holdall.parties.directory_messages import Member, Presence
+from holdall.parties.directory.messages import Member, Presence
 
 Result = TypeVar("Result")
 WITHIN_S = 30.0

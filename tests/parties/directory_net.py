@@ -26,15 +26,15 @@ from holdall.machine.contract import (
     SetTimer,
     TimerFired,
 )
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import (
     BUS,
     DIRECTORY,
     AnnouncedState,
     DirectorySettings,
     Member,
 )
-from holdall.parties.directory_view import DirectoryView
+from holdall.parties.directory.view import DirectoryView
 from holdall.parties.messages import AGENT, NODE
 from holdall.parties.neighbours import NeighboursChanged, PoolNews
 

@@ -4,8 +4,8 @@ import msgspec
 from parties.directory_net import Pools
 
 from holdall.machine.contract import Address, Effect, Message, Received, Send
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import (
     DIRECTORY,
     Difference,
     DirectorySettings,

@@ -14,9 +14,9 @@ from holdall.machine.contract import Address, ProtocolViolation
 from holdall.model import frames
 from holdall.model.listings import PoolRow, UnitRow
 from holdall.model.why import Blocker, Why
-from holdall.parties.asking import ANSWER_MS
-from holdall.parties.inquiries import PATIENCE
-from holdall.parties.questions import (
+from holdall.parties.listings.asking import ANSWER_MS
+from holdall.parties.listings.inquiries import PATIENCE
+from holdall.parties.listings.questions import (
     BetweenAgents,
     HeldOf,
     LineOf,

@@ -9,9 +9,9 @@ from holdall.leases.messages import AGENT
 from holdall.machine.contract import Address, Received, Send
 from holdall.model import frames
 from holdall.model.why import Blocker, Why
-from holdall.parties.asking import ANSWER_MS
-from holdall.parties.inquiries import PATIENCE, PER_PEER_MAX, SERVED_MAX
-from holdall.parties.questions import (
+from holdall.parties.listings.asking import ANSWER_MS
+from holdall.parties.listings.inquiries import PATIENCE, PER_PEER_MAX, SERVED_MAX
+from holdall.parties.listings.questions import (
     PIECE_BYTES_MAX,
     WINDOW,
     HeldOf,
@@ -24,7 +24,7 @@ from holdall.parties.questions import (
     Row,
     WaitOf,
 )
-from holdall.parties.rows import parts, shortened
+from holdall.parties.listings.rows import parts, shortened
 from holdall.protocols.vocabulary import ClaimId
 
 

@@ -6,8 +6,8 @@ from parties.party_node import Client, Node, pool
 from holdall.machine.codec import CODEC
 from holdall.model import frames
 from holdall.model.why import Blocker, NodeLine, Why
-from holdall.parties.joining import question_about
-from holdall.parties.questions import PeerAsk
+from holdall.parties.listings.joining import question_about
+from holdall.parties.listings.questions import PeerAsk
 from holdall.protocols.vocabulary import ClaimId
 
 

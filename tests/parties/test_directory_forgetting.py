@@ -2,7 +2,7 @@ from parties.directory_net import Net, Site, agree, system
 from parties.directory_one import GPU, PAGE, PEER, messages, own_row, serving, tell
 
 from holdall.machine.contract import Address, Forget, Received, Save, Send
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.messages import (
     ForgetDone,
     ForgetNode,
     Header,

@@ -18,8 +18,8 @@ from parties.directory_one import (
 )
 
 from holdall.machine.contract import Address, Message, Received, Send, TimerFired
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import (
     DIRECTORY,
     Difference,
     DirectorySettings,
@@ -30,7 +30,7 @@ from holdall.parties.directory_messages import (
     Summary,
     Tell,
 )
-from holdall.parties.directory_view import DirectoryView
+from holdall.parties.directory.view import DirectoryView
 from holdall.parties.neighbours import Neighbour, NeighboursChanged, PoolNews, RemotePool
 
 

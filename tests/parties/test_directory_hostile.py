@@ -12,8 +12,8 @@ from parties.directory_one import GPU, HEADER, PAGE, PEER, messages, own_row, se
 from holdall.machine.codec import BYTES_MAX, CODEC, CodecError
 from holdall.machine.contract import Address, ProtocolViolation, Received, Send
 from holdall.machine.link_frames import BODY_MAX
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import (
     DIRECTORY,
     NODE_ID_MAX,
     NODES_MAX,
@@ -33,7 +33,7 @@ from holdall.parties.directory_messages import (
     Tombstones,
     Warned,
 )
-from holdall.parties.directory_view import DirectoryView
+from holdall.parties.directory.view import DirectoryView
 from holdall.parties.neighbours import PoolNews
 
 HUGE = NUMBER_MAX + 1

@@ -14,8 +14,8 @@ from holdall.machine.contract import (
     SetTimer,
     TimerFired,
 )
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import (
     BUS,
     DIRECTORY,
     Cloned,
@@ -36,7 +36,7 @@ from holdall.parties.directory_messages import (
     Warned,
     Welcome,
 )
-from holdall.parties.directory_view import DirectoryView
+from holdall.parties.directory.view import DirectoryView
 from holdall.parties.messages import NODE
 
 PEER = Address("lab-2", DIRECTORY)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from parties.directory_net import Net, Site, agree, knows, system
 
-from holdall.parties.directory_messages import Difference, Leaving, Summary, Tell
+from holdall.parties.directory.messages import Difference, Leaving, Summary, Tell
 from holdall.parties.neighbours import PoolNews
 
 GPU = PoolNews("gpu", "gpu", total=8, free=8)

@@ -6,7 +6,7 @@ import pytest
 from holdall.leases.messages import ClearUnit, DrainUnits, HookDone, PoolSpec, Reload, RunHook
 from holdall.leases.units import PoolUnits
 from holdall.machine.contract import Address, Boot, Message, Received, Send, TimerFired
-from holdall.parties.announcing import PoolSideNews
+from holdall.parties.directory.announcing import PoolSideNews
 from holdall.parties.neighbours import PoolNews
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.chain.messages import Done, Request, Try

@@ -5,8 +5,8 @@ from parties.joined_nodes import Asker, Net
 from parties.party_node import Client, pool
 
 from holdall.model import frames
-from holdall.parties.asking import ANSWER_MS
-from holdall.parties.questions import PeerAsk
+from holdall.parties.listings.asking import ANSWER_MS
+from holdall.parties.listings.questions import PeerAsk
 from holdall.parties.state import secret_hash
 
 

@@ -4,8 +4,8 @@ from parties.joined_nodes import Net
 from parties.party_node import Client, Node, pool
 
 from holdall.model import frames
-from holdall.parties.questions import PeerHappened, PeerWatch
-from holdall.parties.watching import FOLLOW_MS, FOLLOWER_MS, MISSED_MAX
+from holdall.parties.listings.questions import PeerHappened, PeerWatch
+from holdall.parties.listings.watching import FOLLOW_MS, FOLLOWER_MS, MISSED_MAX
 
 
 class Watched:

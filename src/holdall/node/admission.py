@@ -11,8 +11,8 @@ from holdall.machine.link_orders import Shun
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node.loop import Loop
 from holdall.node.membership import CODE_VALID_S, Seat, Wishes
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import (
     DIRECTORY,
     ForgetDone,
     MayServe,
@@ -24,7 +24,7 @@ from holdall.parties.directory_messages import (
     ToNode,
     Warned,
 )
-from holdall.parties.directory_view import DirectoryView
+from holdall.parties.directory.view import DirectoryView
 from holdall.parties.inviting import CodeGiven, WantCode
 from holdall.parties.messages import AGENT, NODE
 

@@ -16,7 +16,7 @@ from holdall.machine.link import LINK
 from holdall.machine.link_frames import LinkFrame, LinkOpen
 from holdall.node.beacons import Beacon, Beacons
 from holdall.node.clock import boottime_ms
-from holdall.parties.directory_messages import BUS, DIRECTORY, Presence
+from holdall.parties.directory.messages import BUS, DIRECTORY, Presence
 
 REFUSED_LOG_MS = 60_000
 """Of frames that can't be read one is logged so often; all are counted."""

@@ -15,7 +15,7 @@ from holdall.model.errors import Refused
 from holdall.node import paths
 from holdall.node.beacons import Beacon, Beacons
 from holdall.node.configured import RHO_PPM, BusSettings, Settings
-from holdall.parties.directory_messages import Member
+from holdall.parties.directory.messages import Member
 
 if TYPE_CHECKING:
     from holdall.bus.nats import NatsBus

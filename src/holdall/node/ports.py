@@ -13,7 +13,7 @@ from holdall.node.hooks import Hooks
 from holdall.node.hooks import Log as HookLog
 from holdall.node.processes import Processes
 from holdall.node.sockets import Connections
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.messages import (
     BUS,
     ForgetDone,
     MayServe,

@@ -6,7 +6,7 @@ import secrets
 import msgspec
 
 from holdall.node.clock import wall_ms
-from holdall.parties.directory_messages import Member
+from holdall.parties.directory.messages import Member
 
 _NUMBER_BITS = 53
 

@@ -33,7 +33,7 @@ from holdall.node.release import version
 from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
-from holdall.parties.directory_messages import DIRECTORY, Leaving
+from holdall.parties.directory.messages import DIRECTORY, Leaving
 from holdall.parties.messages import AGENT, NODE, Reload
 
 USER_SOCKET_MODE = 0o600

@@ -22,12 +22,9 @@ from holdall.machine.contract import (
 )
 from holdall.model import frames
 from holdall.model.run_frames import RunBeat, RunFed, RunOn, RunWhere
-from holdall.parties.answering import Answering
-from holdall.parties.answers import Answers
-from holdall.parties.asking import Asking
 from holdall.parties.care import Care
 from holdall.parties.claims import Claims
-from holdall.parties.directory_messages import ForgetDone
+from holdall.parties.directory.messages import ForgetDone
 from holdall.parties.dismissing import Dismissing
 from holdall.parties.ends import Ends
 from holdall.parties.exchanging import Exchanging
@@ -35,9 +32,15 @@ from holdall.parties.explaining import Explaining
 from holdall.parties.finding import Finding
 from holdall.parties.granting import Granting
 from holdall.parties.holding import Holding
-from holdall.parties.life import Losses
 from holdall.parties.inviting import CodeGiven, Inviting
+from holdall.parties.life import Losses
 from holdall.parties.lines import PoolSideView
+from holdall.parties.listings.answering import Answering
+from holdall.parties.listings.answers import Answers
+from holdall.parties.listings.asking import Asking
+from holdall.parties.listings.questions import PeerAnswer, PeerAsk, PeerHappened, PeerMore, PeerWatch
+from holdall.parties.listings.rows import Rows
+from holdall.parties.listings.watching import Watching
 from holdall.parties.messages import (
     SESSION,
     AgentSettings,
@@ -54,16 +57,13 @@ from holdall.parties.neighbours import Neighbours, NeighboursChanged
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.pool_side import PoolSide
-from holdall.parties.questions import PeerAnswer, PeerAsk, PeerHappened, PeerMore, PeerWatch
 from holdall.parties.refusals import Refusals
 from holdall.parties.replanning import Replanning
 from holdall.parties.returning import Returning
 from holdall.parties.revoking import Revoking
-from holdall.parties.rows import Rows
 from holdall.parties.sessions import Sessions
 from holdall.parties.state import Session, State
 from holdall.parties.views import AgesView, LifeView
-from holdall.parties.watching import Watching
 from holdall.parties.whereabouts import Whereabouts
 from holdall.protocols.vocabulary import (
     Ended,

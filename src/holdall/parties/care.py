@@ -3,7 +3,7 @@
 from holdall.model import frames
 from holdall.model.errors import BadSpec, Refused
 from holdall.model.names import pool_name
-from holdall.parties.answers import Answers
+from holdall.parties.listings.answers import Answers
 from holdall.parties.messages import Asked, ClearUnit, DrainUnits, Reload, UnitTrouble
 from holdall.parties.state import Session, State
 

@@ -7,10 +7,10 @@ from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, POOLS_MAX, printed_id
 from holdall.model.spec import ALL_COUNT
-from holdall.parties.answers import Answers
 from holdall.parties.ends import LEASE_PHASES, Ends
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import Granting
+from holdall.parties.listings.answers import Answers
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking

@@ -3,7 +3,7 @@
 from holdall.machine.contract import Address, Send
 from holdall.model import frames
 from holdall.model.errors import BadSpec, Refused
-from holdall.parties.directory_messages import DIRECTORY, ForgetDone, ForgetNode
+from holdall.parties.directory.messages import DIRECTORY, ForgetDone, ForgetNode
 from holdall.parties.messages import Asked
 from holdall.parties.state import Session, State
 

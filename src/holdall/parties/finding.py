@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from holdall.model import frames
 from holdall.model.errors import NotHolder
 from holdall.model.names import pool_name, short_id
-from holdall.parties.answers import Answers
+from holdall.parties.listings.answers import Answers
 from holdall.parties.messages import Asked
 from holdall.parties.records import ClaimRecord
 from holdall.parties.state import Claim, Session, State, secret_hash

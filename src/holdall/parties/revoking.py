@@ -4,9 +4,9 @@ from holdall.leases.messages import RaiseFence
 from holdall.model import frames
 from holdall.model.errors import NotHolder, Refused
 from holdall.model.names import short_id
-from holdall.parties.answers import Answers
 from holdall.parties.ends import Ends
 from holdall.parties.finding import HELD
+from holdall.parties.listings.answers import Answers
 from holdall.parties.messages import Asked
 from holdall.parties.state import Claim, Session, State
 from holdall.parties.texts import void

@@ -19,7 +19,7 @@ from holdall.model.run_frames import (
     RunOn,
     command_bytes,
 )
-from holdall.parties.asking import why_not
+from holdall.parties.listings.asking import why_not
 from holdall.parties.messages import SESSION, Asked
 from holdall.parties.neighbours import Neighbour
 from holdall.parties.run_messages import RUNS, RunPassed, RunQuit, RunRefused, RunStart, RunTold

@@ -10,11 +10,11 @@ from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save
 from holdall.model.errors import LeaseLost
 from holdall.model.frames import Denied, FromNode, Happened, LogRow, Need
 from holdall.model.names import matches_id, pool_name, short_id
-from holdall.parties.inquiries import Inquiries
+from holdall.parties.listings.inquiries import Inquiries
+from holdall.parties.listings.questions import PeerHappened
 from holdall.parties.live import Claim, Session, secret_hash, silence_timer
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
 from holdall.parties.neighbours import Neighbours, NoNeighbours
-from holdall.parties.questions import PeerHappened
 from holdall.parties.records import (
     CLAIM_PREFIX,
     LOG_PREFIX,

@@ -11,9 +11,9 @@ from holdall.machine.link import Link
 from holdall.machine.link_peer import LinkSettings
 from holdall.parties.agent import Agent
 from holdall.parties.claimant_side import ClaimantSide
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import DIRECTORY, DirectorySettings
-from holdall.parties.directory_view import DirectoryView
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import DIRECTORY, DirectorySettings
+from holdall.parties.directory.view import DirectoryView
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings, PoolSpec
 from holdall.parties.neighbours import Neighbours
 from holdall.parties.pool_side import PoolSide
@@ -96,7 +96,9 @@ def whole_node(node: WholeNode) -> Host:
         parts[DIRECTORY] = directory
         neighbours = view = DirectoryView(directory)
         claimant.is_gone = view.is_forgotten
-    parts[AGENT] = Agent(settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant, life=claims)
+    parts[AGENT] = Agent(
+        settings, side, incarnation=node.incarnation, neighbours=neighbours, ages=claimant, life=claims
+    )
     if node.runs is not None:
         parts[RUNS] = RemoteRuns(node.runs, neighbours, incarnation=node.incarnation)
     first = frozenset({DIRECTORY}) if node.gated else None

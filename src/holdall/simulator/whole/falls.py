@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from holdall.machine.contract import Address, Received
 from holdall.machine.host import SEPARATOR, Arrival, Turn
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import DIRECTORY, MEMBER_PREFIX, ForgetNode, Member
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import DIRECTORY, MEMBER_PREFIX, ForgetNode, Member
 from holdall.parties.messages import NODE
 from holdall.simulator.faults import Strike
 from holdall.simulator.sites import State

@@ -18,7 +18,7 @@ from holdall.machine.link import LINK
 from holdall.machine.link_orders import AllParts, Shun
 from holdall.machine.trace import Kind, Step
 from holdall.model import frames
-from holdall.parties.directory_messages import BUS, DIRECTORY, MayServe, MustStop, Shunned, StartRefused
+from holdall.parties.directory.messages import BUS, DIRECTORY, MayServe, MustStop, Shunned, StartRefused
 from holdall.parties.messages import HOOKS, MANAGER, NODE, PROCESSES, SESSION, RunHook, WatchProcess
 from holdall.parties.pool_side import PoolSide
 from holdall.simulator.faults import strikes

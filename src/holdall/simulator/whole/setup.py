@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from holdall.machine.host import Host
-from holdall.parties.directory_messages import DirectorySettings, Member
+from holdall.parties.directory.messages import DirectorySettings, Member
 from holdall.parties.messages import AgentSettings, PoolSpec
 from holdall.parties.whole import WholeNode, whole_node
 from holdall.simulator.faults import Blows

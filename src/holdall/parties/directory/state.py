@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from typing import Literal, Self, TypeAlias
 
 from holdall.machine.contract import Address, Effect, Message, Send
-from holdall.parties.announcing import OwnEntry, OwnPools
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.announcing import OwnEntry, OwnPools
+from holdall.parties.directory.known_nodes import Known, KnownNodes
+from holdall.parties.directory.messages import (
     BUS,
     DIRECTORY,
     DirectorySettings,
@@ -16,7 +17,6 @@ from holdall.parties.directory_messages import (
     Tombstone,
     Warned,
 )
-from holdall.parties.known_nodes import Known, KnownNodes
 from holdall.parties.messages import NODE
 
 Phase: TypeAlias = Literal["starting", "serving", "stopped", "refused", "outcast"]

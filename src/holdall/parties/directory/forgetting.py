@@ -5,7 +5,8 @@ member may say it, as an operator may at any node, so members trust each other w
 """
 
 from holdall.machine.contract import Address, Save, Send
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.known_nodes import Known
+from holdall.parties.directory.messages import (
     TOMBSTONE_PREFIX,
     TOMBSTONES_MAX,
     ForgetDone,
@@ -15,9 +16,8 @@ from holdall.parties.directory_messages import (
     Tombstones,
     YouAreForgotten,
 )
-from holdall.parties.directory_state import DirectoryState
-from holdall.parties.known_nodes import Known
-from holdall.parties.naming import Naming
+from holdall.parties.directory.naming import Naming
+from holdall.parties.directory.state import DirectoryState
 
 
 class Forgetting:

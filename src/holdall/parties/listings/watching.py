@@ -13,10 +13,10 @@ from holdall.machine.contract import Address, Message, Send
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec
-from holdall.parties.asking import why_not
+from holdall.parties.listings.asking import why_not
+from holdall.parties.listings.questions import PIECE_BYTES_MAX, PeerHappened, PeerWatch
+from holdall.parties.listings.rows import Rows, parts
 from holdall.parties.neighbours import Neighbour
-from holdall.parties.questions import PIECE_BYTES_MAX, PeerHappened, PeerWatch
-from holdall.parties.rows import Rows, parts
 from holdall.parties.state import Session, State
 
 FOLLOW_TIMER = "follow"

@@ -12,8 +12,8 @@ import msgspec
 from holdall.model import frames
 from holdall.model.names import matches_id, printed_id
 from holdall.model.why import Why
-from holdall.parties.inquiries import Inquiry
-from holdall.parties.questions import (
+from holdall.parties.listings.inquiries import Inquiry
+from holdall.parties.listings.questions import (
     CLAIMS_MAX,
     QUESTION_BYTES_MAX,
     HeldOf,
@@ -29,7 +29,7 @@ from holdall.parties.questions import (
     WaitOf,
     What,
 )
-from holdall.parties.spanning import merged, named
+from holdall.parties.listings.spanning import merged, named
 from holdall.parties.state import PRINTED_LETTERS, State
 from holdall.protocols.chain.rows import claim_named
 from holdall.protocols.vocabulary import ClaimId, Stamp

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from holdall.parties.directory import Directory
-from holdall.parties.directory_messages import Member
-from holdall.parties.known_nodes import Known
+from holdall.parties.directory.known_nodes import Known
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import Member
 from holdall.parties.neighbours import Neighbour, PoolNews, RemotePool
 
 

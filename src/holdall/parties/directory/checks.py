@@ -5,7 +5,7 @@ from typing import assert_never
 
 from holdall.machine.contract import ProtocolViolation
 from holdall.model.names import is_name, pool_name
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.messages import (
     NODE_ID_MAX,
     NODES_MAX,
     NUMBER_MAX,

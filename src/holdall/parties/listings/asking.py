@@ -12,10 +12,10 @@ from holdall.leases.messages import AGENT
 from holdall.machine.contract import Address, Send
 from holdall.model import frames
 from holdall.model.durations import show_duration
-from holdall.parties.inquiries import PER_PEER_MAX, Inquiry, Pieces
+from holdall.parties.listings.inquiries import PER_PEER_MAX, Inquiry, Pieces
+from holdall.parties.listings.questions import PIECE_BYTES_MAX, PeerAnswer, PeerAsk, PeerMore, Question
+from holdall.parties.listings.rows import Rows
 from holdall.parties.neighbours import Neighbour
-from holdall.parties.questions import PIECE_BYTES_MAX, PeerAnswer, PeerAsk, PeerMore, Question
-from holdall.parties.rows import Rows
 from holdall.parties.state import State
 
 ASKED_TIMER = "asked/"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdall.machine.contract import SetTimer
-from holdall.parties.directory_messages import Difference, Member, Page, Row, Summary, Tell, Tombstones
-from holdall.parties.directory_state import DirectoryState
+from holdall.parties.directory.messages import Difference, Member, Page, Row, Summary, Tell, Tombstones
+from holdall.parties.directory.state import DirectoryState
 
 ROUND_TIMER = "round"
 TELL_BYTES = 24 * 1024

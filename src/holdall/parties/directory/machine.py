@@ -21,9 +21,11 @@ from holdall.machine.contract import (
     Send,
     TimerFired,
 )
-from holdall.parties.announcing import OwnPools, PoolSideNews
-from holdall.parties.directory_checks import check, check_presence
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.announcing import OwnPools, PoolSideNews
+from holdall.parties.directory.checks import check, check_presence
+from holdall.parties.directory.forgetting import Forgetting
+from holdall.parties.directory.gossip import ROUND_TIMER, Gossip
+from holdall.parties.directory.messages import (
     BUS,
     DIRECTORY,
     Cloned,
@@ -47,11 +49,9 @@ from holdall.parties.directory_messages import (
     Welcome,
     YouAreForgotten,
 )
-from holdall.parties.directory_state import DirectoryState
-from holdall.parties.forgetting import Forgetting
-from holdall.parties.gossip import ROUND_TIMER, Gossip
+from holdall.parties.directory.naming import HELLO_TIMER, LISTEN_TIMER, Naming, outcast_text
+from holdall.parties.directory.state import DirectoryState
 from holdall.parties.messages import AGENT
-from holdall.parties.naming import HELLO_TIMER, LISTEN_TIMER, Naming, outcast_text
 from holdall.parties.pool_side import PoolSide
 
 _FROM_PEER: tuple[type, ...] = get_args(FromPeer)

@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from holdall.model.names import pool_id
-from holdall.parties.directory_messages import Line
+from holdall.parties.directory.messages import Line
 from holdall.parties.neighbours import PoolNews
 
 _encode = msgspec.msgpack.Encoder().encode

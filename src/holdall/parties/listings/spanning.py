@@ -7,7 +7,7 @@ import msgspec
 from holdall.model.names import pool_name
 from holdall.model.why import Blocker, NodeLine, Why
 from holdall.parties.explaining import BLOCKERS_MAX
-from holdall.parties.questions import LineOf, NamedOf, Places, WaitOf
+from holdall.parties.listings.questions import LineOf, NamedOf, Places, WaitOf
 
 NameOf = Callable[[str], str]
 

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 import msgspec
 
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.messages import (
     POOLS_PER_NODE_MAX,
     REBUTTALS_MAX,
     TEXT_MAX,
@@ -18,8 +18,8 @@ from holdall.parties.directory_messages import (
     Header,
     Row,
 )
+from holdall.parties.directory.pool_log import PoolLog
 from holdall.parties.neighbours import PoolNews
-from holdall.parties.pool_log import PoolLog
 from holdall.parties.pool_side import PoolSide
 
 READ_MAX = 10_000

@@ -6,8 +6,8 @@ import msgspec
 
 from holdall.leases.messages import AGENT
 from holdall.machine.contract import Address, Message, Send
-from holdall.parties.inquiries import SERVED_MAX, Served
-from holdall.parties.questions import (
+from holdall.parties.listings.inquiries import SERVED_MAX, Served
+from holdall.parties.listings.questions import (
     PIECE_BYTES_MAX,
     PIECES_MAX,
     WINDOW,
@@ -15,7 +15,7 @@ from holdall.parties.questions import (
     PeerAsk,
     PeerMore,
 )
-from holdall.parties.rows import Rows, parts, shortened
+from holdall.parties.listings.rows import Rows, parts, shortened
 from holdall.parties.state import State
 
 SERVED_TIMER = "served/"

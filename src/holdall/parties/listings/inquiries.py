@@ -4,7 +4,7 @@ from collections import deque
 from typing import TypeAlias
 
 from holdall.model import frames
-from holdall.parties.questions import PIECES_MAX, Row
+from holdall.parties.listings.questions import PIECES_MAX, Row
 
 PER_PEER_MAX = 16
 """Questions to one peer that are open at a time; for a further one that peer is named as not asked."""

@@ -8,7 +8,9 @@ from typing import Self
 
 from holdall.machine.contract import CancelTimer, Save, SetTimer
 from holdall.model.durations import show_duration
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.gossip import Gossip
+from holdall.parties.directory.known_nodes import Known, seniority
+from holdall.parties.directory.messages import (
     OUTCAST_KEY,
     OWN_NAME_KEY,
     Cloned,
@@ -24,9 +26,7 @@ from holdall.parties.directory_messages import (
     Tombstone,
     Welcome,
 )
-from holdall.parties.directory_state import DirectoryState
-from holdall.parties.gossip import Gossip
-from holdall.parties.known_nodes import Known, seniority
+from holdall.parties.directory.state import DirectoryState
 
 HELLO_TIMER = "hello"
 LISTEN_TIMER = "listen"

@@ -10,7 +10,7 @@ from holdall.model.names import matches_id, pool_name, printed_id
 from holdall.model.why import Blocker
 from holdall.parties.explaining import BLOCKERS_MAX, Explaining
 from holdall.parties.life import silent_nodes
-from holdall.parties.questions import (
+from holdall.parties.listings.questions import (
     HeldOf,
     LeaseOf,
     LineOf,

@@ -5,7 +5,7 @@ from typing import Self
 import msgspec
 
 from holdall.machine.contract import Effect, Forget, Save
-from holdall.parties.directory_messages import (
+from holdall.parties.directory.messages import (
     MEMBER_PREFIX,
     NODES_MAX,
     POOLS_KNOWN_MAX,
@@ -15,8 +15,8 @@ from holdall.parties.directory_messages import (
     Page,
     Row,
 )
+from holdall.parties.directory.pool_log import PoolLog, news_of
 from holdall.parties.neighbours import NeighboursChanged, NodeState, PoolNews
-from holdall.parties.pool_log import PoolLog, news_of
 
 
 class Known:

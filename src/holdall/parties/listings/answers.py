@@ -12,13 +12,13 @@ import msgspec
 from holdall.model import frames
 from holdall.model.errors import BadSpec, NotHolder
 from holdall.model.names import short_id
-from holdall.parties.asking import Asking
 from holdall.parties.explaining import Explaining
-from holdall.parties.inquiries import Inquiry, Request
-from holdall.parties.joining import Joining
+from holdall.parties.listings.asking import Asking
+from holdall.parties.listings.inquiries import Inquiry, Request
+from holdall.parties.listings.joining import Joining
+from holdall.parties.listings.questions import PeerAnswer, Question
+from holdall.parties.listings.rows import WAITING_PHASES, AnyRow, Rows, parts
 from holdall.parties.messages import Asked
-from holdall.parties.questions import PeerAnswer, Question
-from holdall.parties.rows import WAITING_PHASES, AnyRow, Rows, parts
 from holdall.parties.state import PRINTED_LETTERS, Claim, Session, State, secret_hash
 
 ANSWER_BYTES_MAX = 48 * 1024
