@@ -115,7 +115,7 @@ def test_c4_a_big_claim_over_4_nodes_is_served_within_its_bound_beside_endless_s
             pools=2, units=1, common=0, clients=3, reach=2, k=1, wide=4, hold_ms=300, think_ms=100,
             now_share=0.0, give_up_share=0.0, end_share=0.0, or_share=0.0,
         ),
-        duration_ms=120_000,
+        duration_ms=70_000,
     )  # fmt: skip
     history: list[AnyRecord] = []
     run = WholeRun(setup, on_record=history.append)
@@ -126,9 +126,9 @@ def test_c4_a_big_claim_over_4_nodes_is_served_within_its_bound_beside_endless_s
     served = [(granted[one.claim] - one.at) / 1e6 for one in big]
     passes = run.judge.most_passed()
     print(f"{len(served)} big claims, longest wait {max(served):.0f} ms, most passes at a node {passes}")
-    assert len(big) == len(served) >= 10
+    assert len(big) == len(served) >= 8
     small = report.figures.grants - len(big)
-    assert small > 800
+    assert small > 500
     # 11 others: at most 11 stand before it at a node, so 19 passes and 11 before it, each for one hold of at most 0.9 s
     assert 1 <= passes <= 8 + 11
     assert max(served) <= 4 * (8 + 11 + 11) * 900
@@ -161,21 +161,21 @@ def test_messages_of_a_claim_do_not_depend_on_the_number_of_nodes(nodes: int) ->
 
 def idle_frames(nodes: int, pairs: int = 0, claims: int = 1) -> int:
     """Frames in one minute; the first `pairs` nodes hold something of the next one, each with so many claims."""
-    setup = exact(nodes, units=4, duration_ms=95_000)
+    setup = exact(nodes, units=4, duration_ms=65_000)
     held = {
-        node: [script(f"p{node + 1:03d}-0", hold_ms=90_000) for _ in range(claims)] for node in range(pairs)
+        node: [script(f"p{node + 1:03d}-0", hold_ms=60_000) for _ in range(claims)] for node in range(pairs)
     }
     _, traffic, _ = counted(setup, held)
-    return traffic.between(30_000, 30_000 + MINUTE_MS)
+    return 2 * traffic.between(30_000, 30_000 + MINUTE_MS // 2)
 
 
 def test_idle_traffic_grows_with_nodes_and_with_pairs_that_share_claims_not_with_all_pairs() -> None:
-    few, many = idle_frames(8), idle_frames(32)
-    print(f"frames a minute: {few} of 8 nodes, {many} of 32")
+    few, many = idle_frames(8), idle_frames(24)
+    print(f"frames a minute: {few} of 8 nodes, {many} of 24")
     # a round a second, each with one other node: summary, answer, and an acknowledgement now and then
     assert 150 <= few / 8 <= 180
-    assert many / 32 == pytest.approx(few / 8, rel=0.05)
-    with_pairs = [idle_frames(8, pairs=4), idle_frames(32, pairs=4), idle_frames(8, pairs=4, claims=4)]
+    assert many / 24 == pytest.approx(few / 8, rel=0.05)
+    with_pairs = [idle_frames(8, pairs=4), idle_frames(24, pairs=4), idle_frames(8, pairs=4, claims=4)]
     per_pair = [(with_pairs[0] - few) / 4, (with_pairs[1] - many) / 4, (with_pairs[2] - few) / 4]
     print(f"frames a minute and pair: {per_pair}")
     # each third of the ttl of 6 s a renewal, its answer, and an acknowledgement
