@@ -202,13 +202,18 @@ class Job:
         while writer is not None:
             data = await self._input.get()
             # A command that reads no more takes everything, as one that has closed a pipe does.
-            with contextlib.suppress(ConnectionError, RuntimeError):
-                if data:
-                    writer.write(data)
-                    await writer.drain()
-                else:
-                    writer.close()
+            if not writer.is_closing():
+                with contextlib.suppress(ConnectionError):
+                    await self._put(writer, data)
             self.answer(JobTook(self.order.job))
+
+    @staticmethod
+    async def _put(writer: asyncio.StreamWriter, data: bytes) -> None:
+        if not data:
+            writer.close()
+            return
+        writer.write(data)
+        await writer.drain()
 
     def _close(self, stream: int) -> None:
         transport = getattr(self._process, "_transport", None)
