@@ -104,14 +104,17 @@ def test_the_checker_judges_what_the_clients_saw(seed: int, tmp_path: Path) -> N
 # ---------------------------------------------------------------- the judge finds what is broken
 
 
+def keep_everything(*_: object, **__: object) -> None:
+    """Units that are given back stay set aside."""
+
+
 def test_a_broken_count_is_found_and_its_trace_replays_on_the_machines_that_made_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "bad.jsonl"
     whole = LeaseBook.give_back
     with pytest.MonkeyPatch.context() as broken:
-        # units that are given back stay set aside
-        broken.setattr(LeaseBook, "give_back", lambda *_: None)
+        broken.setattr(LeaseBook, "give_back", keep_everything)
         assert run_whole(WholeAsked(duration=30, trace=str(trace))) == 1
         assert "violated: " in capsys.readouterr().out
         assert run_replay(trace) == 0

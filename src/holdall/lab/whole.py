@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-import holdall.node.families  # noqa: F401 - a trace holds what crosses a node's ports
 from holdall.checker.records import AnyRecord
 from holdall.machine.trace import Header, Step, write_header, write_step
 from holdall.simulator.faults import parse_as
@@ -119,6 +119,8 @@ def write_run(
 ) -> WholeReport:
     """Run once, and write every turn, and what clients and driver saw. Raises OSError."""
     with ExitStack() as files:
+        # a trace holds what crosses a node's ports
+        import_module("holdall.node.families")
         on_step: Callable[[Step], None] | None = None
         on_record: Callable[[AnyRecord], None] | None = None
         if trace is not None:

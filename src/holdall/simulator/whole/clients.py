@@ -5,12 +5,10 @@ library does: claims and releases are repeated after a break until they have an 
 of their ttl, and a grant that is over by the client's own clock is asked for once more before it is used.
 """
 
-from enum import IntEnum
-from typing import Protocol
-
 import msgspec
 
 from holdall.model import frames
+from holdall.simulator.whole.around import Alarm, Around, Asking, Tenure
 from holdall.simulator.whole.wishes import Series, Wish
 
 RETRY_MS = 20.0
@@ -18,115 +16,19 @@ RETRY_MOST_MS = 1_000.0
 RENEW_SHARE = 3
 
 
-class Alarm(IntEnum):
-    """What a client does when a time of its own has come."""
-
-    CLAIM = 0
-    BEAT = 1
-    DEADLINE = 2
-    """Seen also by a client that stands still: what it believes is over then, whoever looks."""
-    GIVE_BACK = 3
-    CANCEL = 4
-    RETRY = 5
-    PATIENT = 6
-    """Send a release that nobody waits for."""
-
-
-class Asking(msgspec.Struct):
-    """A claim without a final answer."""
-
-    name: str
-    """In the history."""
-    frame: frames.Claim
-    n: int
-    sent: float | None = None
-    """By the client's clock, like all times here."""
-    base: float = 0.0
-    """When that message was sent from which a grant would count."""
-    asked: float = 0.0
-    """True time."""
-    attach: frames.Attach | None = None
-    """It was granted, but too long ago: this asks once more."""
-    cancelled: bool = False
-    queued: bool = False
-
-
-class Tenure(msgspec.Struct):
-    """A lease."""
-
-    key: str
-    lease: str
-    units: tuple[frames.HeldUnit, ...]
-    ttl_ms: int
-    sent: float
-    born: float
-    deadline: float
-    hard_end: float | None = None
-
-    @property
-    def end(self) -> float:
-        """When its use must have stopped."""
-        return self.deadline if self.hard_end is None else min(self.deadline, self.hard_end)
-
-
-class Around(Protocol):
-    """What a client asks of the run."""
-
-    @property
-    def now(self) -> float:
-        """True time."""
-        ...
-
-    def alarm(self, client: "WholeClient", what: Alarm, after: float, token: int) -> None:
-        """After so many ms of the client's clock."""
-        ...
-
-    def connect(self, client: "WholeClient") -> bool:
-        """Open a connection to its node. False: nobody is there."""
-        ...
-
-    def say(self, client: "WholeClient", frame: frames.ToNode) -> None:
-        """Over the connection."""
-        ...
-
-    def hang_up(self, client: "WholeClient") -> None:
-        """End the connection; the process lives on."""
-        ...
-
-    def asked(self, client: "WholeClient", asking: Asking) -> None:
-        """A claim is about to be sent for the first time."""
-        ...
-
-    def queued(self, client: "WholeClient", asking: Asking, queued: frames.Queued) -> None:
-        """It learned that the claim waits."""
-        ...
-
-    def granted(self, client: "WholeClient", asking: Asking, tenure: Tenure) -> None:
-        """It begins to use the units."""
-        ...
-
-    def renewed(self, client: "WholeClient", tenure: Tenure) -> None:
-        """A renewal was confirmed."""
-        ...
-
-    def denied(self, client: "WholeClient", asking: Asking, code: str, text: str) -> None:
-        """The claim's final answer."""
-        ...
-
-    def stopped(self, client: "WholeClient", tenure: Tenure, how: str) -> None:
-        """It uses the units no longer: `released` (about to be said), `deadline`, `end` (its hard one) or `lost`."""
-        ...
-
-    def released(self, client: "WholeClient", lease: str, call: float) -> None:
-        """The answer to a release that was said at `call` (true time)."""
-        ...
-
-
 class WholeClient:
     """One process; `wishes` go on when another one takes its place."""
 
     def __init__(
-        self, around: Around, wishes: Series, *, node: int, seat: int, number: int, life: int, rate: float
+        self,
+        around: "Around[WholeClient]",
+        wishes: Series,
+        *,
+        node: int,
+        seat: int,
+        number: int,
+        life: int,
+        rate: float,
     ) -> None:
         self.node = node
         self.seat = seat

@@ -1,20 +1,24 @@
 """Faults strike: which node, client or part of the bus a blow hits, and how what fell comes up again."""
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from holdall.machine.contract import Address, Received
+from holdall.machine.contract import Address, Boot, Received
 from holdall.machine.host import SEPARATOR, Arrival, Turn
+from holdall.machine.trace import Kind
 from holdall.parties.directory.machine import Directory
 from holdall.parties.directory.messages import DIRECTORY, MEMBER_PREFIX, ForgetNode, Member
 from holdall.parties.messages import NODE
 from holdall.simulator.faults import Strike
 from holdall.simulator.sites import State
 from holdall.simulator.whole.computers import SOCKET_MS, Computer
-from holdall.simulator.whole.setup import QUIET, node_id
-
-if TYPE_CHECKING:
-    from holdall.simulator.whole.run import WholeRun
+from holdall.simulator.whole.figures import Tally
+from holdall.simulator.whole.judge import WholeJudge
+from holdall.simulator.whole.net import Net
+from holdall.simulator.whole.seats import WholeSeats
+from holdall.simulator.whole.setup import QUIET, WholeSetup, node_id
+from holdall.simulator.whole.story import Story
 
 _BUS = frozenset({"split", "oneway", "bridge", "bus", "slow"})
 _WITH_CLIENTS = frozenset({"reboot", "unsynced"})
@@ -28,10 +32,62 @@ LONGEST_TTLS = 2.0
 """Nothing stands still or is cut for longer than so many ttls."""
 
 
+class Struck(Protocol):
+    """What falls ask of the run."""
+
+    setup: WholeSetup
+    now: float
+    tally: Tally
+    net: Net
+    story: Story
+    seats: WholeSeats
+    judge: WholeJudge
+
+    @property
+    def computers(self) -> Sequence[Computer]:
+        """All of the run."""
+        ...
+
+    def later(self, after: float, call: Callable[..., None], *what: Any) -> None:
+        """Call it after so much true time."""
+        ...
+
+    def arrive(self, computer: Computer, arrival: Arrival) -> None:
+        """Something has reached a node."""
+        ...
+
+    def goes_on(self, computer: Computer) -> None:
+        """The node is up again, or stands still no more."""
+        ...
+
+    def note(self, computer: Computer, kind: Kind, arrivals: tuple[Arrival, ...], turn: Turn) -> None:
+        """A step of the trace."""
+        ...
+
+    def carry(
+        self,
+        computer: Computer,
+        kind: Kind,
+        arrivals: tuple[Arrival, ...],
+        turn: Turn,
+        boot: Boot | None = None,
+    ) -> None:
+        """Save, arm, send."""
+        ...
+
+    def rebuilt(self, computer: Computer) -> None:
+        """The node's process starts again: fresh machines."""
+        ...
+
+    def known_as(self, computer: Computer, node: str) -> None:
+        """The computer's node has another id from its next start on."""
+        ...
+
+
 class WholeFalls:
     """All blows of a run."""
 
-    def __init__(self, run: "WholeRun", chance: random.Random) -> None:
+    def __init__(self, run: Struck, chance: random.Random) -> None:
         self._run = run
         self._chance = chance
         self._latest = run.setup.duration_ms * QUIET

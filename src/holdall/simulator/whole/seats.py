@@ -9,7 +9,8 @@ from holdall.machine.host import Arrival
 from holdall.model import frames
 from holdall.parties.messages import AGENT, PROCESSES, Asked, ProcessGone, SessionClosed, SessionOpened
 from holdall.simulator.sites import State
-from holdall.simulator.whole.clients import Alarm, Asking, Tenure, WholeClient
+from holdall.simulator.whole.around import Alarm, Asking, Tenure
+from holdall.simulator.whole.clients import WholeClient
 from holdall.simulator.whole.computers import SOCKET_MS, Computer
 from holdall.simulator.whole.figures import Tally
 from holdall.simulator.whole.judge import WholeJudge
