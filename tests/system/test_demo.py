@@ -1,40 +1,136 @@
-"""The demonstration runs as it stands, keeps its promises, and leaves nothing behind."""
+"""The demonstration runs as it stands, keeps its promises, and leaves nothing behind, however it ends."""
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from system.many_nodes import is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS_MAX = 60
+DEMO = (sys.executable, "-m", "scripts.demo")
+SECONDS_MAX = 75
+"""It gives up after 58 s by itself; to end everything takes some more on a busy machine."""
+MARK = "HD_TEST_OF_THE_DEMO"
+
+
+@pytest.fixture
+def environment() -> Iterator[dict[str, str]]:
+    """With a mark that everything inherits which the demonstration starts; all of that must be gone at the end."""
+    mark = uuid.uuid4().hex
+    before = set(Path("/tmp").glob("hd-demo-*"))
+    yield {**os.environ, MARK: mark}
+    assert processes_with(mark) == []
+    assert set(Path("/tmp").glob("hd-demo-*")) <= before
+
+
+def processes_with(mark: str) -> list[str]:
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "environ").read_bytes().split(b"\0")
+            if f"{MARK}={mark}".encode() in told and is_alive(int(process.name)):
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
 
 
 @pytest.mark.system
 @pytest.mark.requires("linux")
-def test_the_demonstration_ends_well_within_a_minute() -> None:
-    before = set(Path("/tmp").glob("hd-demo-*"))
+def test_the_demonstration_ends_within_a_minute(environment: dict[str, str]) -> None:
     ended = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "demo.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS_MAX,
-        env={name: text for name, text in os.environ.items() if not name.startswith("HOLDALL_U")},
+        DEMO, capture_output=True, text=True, check=False, timeout=SECONDS_MAX, cwd=ROOT, env=environment
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    held = re.findall(r"^.* (ann|bob|cem|dia) .*\bfence \d+.*$", ended.stdout, re.MULTILINE)
-    assert {"ann", "bob", "cem", "dia"} <= set(held)
-    assert re.search(r"\$ kill -9 \d+", ended.stdout)
-    again = re.findall(
-        r"(\S+): ann held it with fence (\d+) .* granted to (\w+) .* with fence (\d+)", ended.stdout
+    told = ended.stdout
+    assert ended.returncode == 0, told + ended.stderr
+    assert ended.stderr == ""
+    flat = re.sub(r"\s+", " ", told)
+    assert re.search(
+        r"units board/board-\d#1 on lab-1, psu/\S+ psu/\S+ on lab-2, scope/scope-1#1 on lab-3", flat
     )
-    assert {unit.partition("-")[0] for unit, *_ in again} == {"board", "psu"}
-    assert all(int(later) > int(earlier) for _, earlier, _, later in again)
+    assert len(re.findall(r"\$ kill -9 \d+", told)) == 2
+    again = re.findall(r"(\S+) +of (lab-\d): ann #(\d+), \d+\.\d s after the kill (\w+) #(\d+)", told)
+    assert {node for _, node, *_ in again} == {"lab-1", "lab-2", "lab-3"}
+    assert len(again) == 4
+    assert all(int(later) > int(earlier) for _, _, earlier, _, later in again)
+    (granted,) = re.findall(r"lab-1 was away for [\d.]+ s: (\d+) claims were granted meanwhile", flat)
+    assert int(granted) >= 6
+    assert "not asked: lab-1" in told
+    assert re.search(
+        r"granted over all three, [\d.]+ s after lab-1 is back: lab-1 \S+, lab-2 \S+, lab-3 \S+", flat
+    )
+    assert "CLEAN: no violation" in told
+    assert "nothing is left running" in told
+
+
+@pytest.mark.system
+@pytest.mark.requires("linux")
+@pytest.mark.parametrize(
+    ("after", "number", "status"),
+    [
+        (r"ann +granted", signal.SIGINT, 130),
+        (r"kill +\$ kill -9 \d+ +\(lab-1\)", signal.SIGINT, 130),
+        (r"holdall join", signal.SIGTERM, 143),
+    ],
+    ids=["a-holder-lives", "a-node-is-dead", "nodes-are-joining"],
+)
+def test_ctrl_c_in_the_middle_ends_everything(
+    environment: dict[str, str], after: str, number: signal.Signals, status: int
+) -> None:
+    with subprocess.Popen(
+        DEMO, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment, start_new_session=True
+    ) as demo:
+        assert demo.stdout is not None
+        told = [*lines_until(demo.stdout, after)]
+        # As a terminal does: to all processes of the foreground. A second one must not leave half of them behind.
+        os.killpg(demo.pid, number)
+        told += lines_until(demo.stdout, r"is ended now")
+        os.killpg(demo.pid, number)
+        told += demo.stdout
+        assert demo.wait(timeout=SECONDS_MAX) == status, "".join(told)
+    assert any("nothing is left running" in line for line in told)
+    assert not any("FAILED" in line for line in told), "".join(told)
+
+
+def lines_until(stream: Iterator[str], pattern: str) -> Iterator[str]:
+    for line in stream:
+        yield line
+        if re.search(pattern, line):
+            return
+
+
+@pytest.mark.system
+@pytest.mark.requires("linux")
+def test_who_stops_reading_ends_everything(environment: dict[str, str]) -> None:
+    with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as demo:
+        assert demo.stdout is not None
+        assert [*lines_until(demo.stdout, r"lab-1 is up")] != []
+        demo.stdout.close()
+        assert demo.wait(timeout=SECONDS_MAX) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.system
+@pytest.mark.requires("linux")
+def test_a_failure_is_told_with_the_logs_and_everything_is_ended(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    program = tmp_path / "nats-server"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    broken = {**environment, "PATH": f"{tmp_path}:{environment['PATH']}"}
+    ended = subprocess.run(
+        DEMO, capture_output=True, text=True, check=False, timeout=SECONDS_MAX, cwd=ROOT, env=broken
+    )
+    assert ended.returncode == 1, ended.stdout
+    assert "FAILED: " in ended.stdout
+    assert "nats-server" in ended.stdout
     assert "nothing is left running" in ended.stdout
-    assert set(Path("/tmp").glob("hd-demo-*")) <= before
 
 
 @pytest.mark.system

@@ -53,7 +53,7 @@ def pools(
             )
             for row in rows
         ],
-        empty=f"no pool {plain(pool)!r}. See: holdall pools"
+        empty=f"no pool {plain(pool)!r}{' on the nodes that answered' if answer.not_asked else ''}. See: holdall pools"
         if pool
         else "no pools. Add a [[pool]] to the configuration and reload: kill -HUP the node",
     )
