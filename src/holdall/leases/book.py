@@ -83,6 +83,7 @@ class LeaseBook:
         fence_step: int = 1,
         fence_block: int = 1000,
         watch_peers: bool = True,
+        epoch: int = 1,
     ) -> None:
         self.node = node
         self.guard: PoolGuard | None = None
@@ -93,7 +94,7 @@ class LeaseBook:
         self.leases = Leases()
         self.ends = HardEnds(rho_ppm)
         self.silence = Silence(rho_ppm) if watch_peers else None
-        self.fences = Fences(fence_step, fence_block)
+        self.fences = Fences(fence_step, fence_block, epoch)
 
     # ------------------------------------------------------------ what the protocol asks
 

@@ -17,9 +17,10 @@ UNHEARD_PREFIX = PREFIX + "unheard/"
 
 
 class FenceBlock(msgspec.Struct, frozen=True, tag="fence_block"):
-    """No fence above `limit` has been given."""
+    """No fence above `limit` has been given in the manager's epoch `epoch`, nor in one before it."""
 
     limit: int
+    epoch: int = 1
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, tag="lease"):

@@ -83,6 +83,7 @@ class PoolSide:
             fence_step=fence_step,
             fence_block=fence_block,
             watch_peers=watch_peers,
+            epoch=epoch,
         )
         settings = settings or Settings(
             passes=passes, passes_per_ahead=passes_per_ahead, limits=limits, sweep_ms=sweep_ms
