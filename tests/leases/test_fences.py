@@ -39,8 +39,8 @@ def test_a_block_is_saved_before_its_first_number_and_holds_the_epoch() -> None:
 def test_what_a_power_cut_may_have_taken_is_skipped_by_every_start_until_a_number_is_given(
     starts: list[str],
 ) -> None:
-    for kind in starts:  # none of them gives a number, so none of them saves anything
-        fences = restarted(FenceBlock(1000, 1), kind, 2)
+    # None of them gives a number, so none of them saves anything.
+    *_, fences = (restarted(FenceBlock(1000, 1), kind, 2) for kind in starts)
     assert fences.last == 2000
     number, block = first_after(fences)
     assert (number, block) == (2001, FenceBlock(3000, 2))
