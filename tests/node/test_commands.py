@@ -1,9 +1,11 @@
 """Commands of other nodes: how each is started, and its streams in bounded pieces."""
 
 import asyncio
+import functools
 import os
 import pwd
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from node.waiting import until_async
+from node.waiting import until, until_async
 
 from holdall.model.errors import BadConfig, Refused
 from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW, RunWishes
@@ -166,6 +168,9 @@ class Bench:
     def pieces(self) -> int:
         return sum(isinstance(one, JobSaid) for one in self.reports)
 
+    def has_taken(self, pieces: int) -> bool:
+        return sum(isinstance(one, JobTook) for one in self.reports) == pieces
+
     async def ended(self) -> int:
         await until_async(lambda: self.reports and isinstance(self.reports[-1], JobEnded), "it ends")
         last = self.reports[-1]
@@ -176,13 +181,23 @@ class Bench:
 Course = Callable[[Bench], Coroutine[Any, Any, None]]
 
 
+def instead(started: Line) -> Callable[[RunWishes, Surroundings], Line]:
+    """Of what `command_line` would make."""
+
+    def line_of(wishes: RunWishes, place: Surroundings) -> Line:
+        del wishes, place
+        return started
+
+    return line_of
+
+
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Course], None]:
     """Run this Python program as job 1 through a course of events."""
 
     def played(program: str, course: Course) -> None:
         started = Line([os.fsencode(sys.executable), b"-c", program.encode()], dict(os.environ), "/", {})
-        monkeypatch.setattr(commands, "command_line", lambda *_: started)
+        monkeypatch.setattr(commands, "command_line", instead(started))
 
         async def whole() -> None:
             bench = Bench()
@@ -226,7 +241,7 @@ def test_input_comes_in_order_and_its_end_is_told(play: Play) -> None:
             bench.commands.take(FeedJob(1, data))
         assert await bench.ended() == 0
         assert bench.out() == b"b'one two '"
-        assert sum(isinstance(one, JobTook) for one in bench.reports) == 3
+        assert bench.has_taken(3)
 
     play("import sys; print(sys.stdin.buffer.read(), end='')", course)
 
@@ -236,10 +251,7 @@ def test_a_command_that_reads_nothing_takes_everything(play: Play) -> None:
         await until_async(lambda: bench.out() == b"deaf\n", "it has closed its input")
         for number in range(1, 40):
             bench.commands.take(FeedJob(1, b"x" * PIECE_BYTES_MAX))
-            await until_async(
-                lambda number=number: sum(isinstance(one, JobTook) for one in bench.reports) == number,
-                "taken",
-            )
+            await until_async(functools.partial(bench.has_taken, number), "taken")
         bench.commands.take(SignalJob(1, signal.SIGTERM))
         assert await bench.ended() == 128 + signal.SIGTERM
 
@@ -314,12 +326,85 @@ def test_what_can_t_be_started_is_told_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert asyncio.run(said(None)) == [JobFailed(1, "refused", "this node starts no commands.")]
     missing = Line([b"/no/such/python"], {}, "/", {})
-    monkeypatch.setattr(commands, "command_line", lambda *_: missing)
+    monkeypatch.setattr(commands, "command_line", instead(missing))
     (failed,) = asyncio.run(said(PLACE))
     assert isinstance(failed, JobFailed)
     assert "/no/such/python" in failed.text
     zero = Line([os.fsencode(sys.executable), b"a\0b"], {}, "/", {})
-    monkeypatch.setattr(commands, "command_line", lambda *_: zero)
+    monkeypatch.setattr(commands, "command_line", instead(zero))
     (failed,) = asyncio.run(said(PLACE))
     assert isinstance(failed, JobFailed)
     assert "null byte" in failed.text
+
+
+@pytest.mark.requires("other-user")
+def test_a_command_of_another_user_has_that_user_s_rights_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = [b"/bin/sh", b"-c", b"id -u; id -g; id -G; cat /proc/self/status | grep CapEff"]
+    started = Line(program, {}, "/", {"user": 65534, "group": 65534, "extra_groups": [65534]})
+    monkeypatch.setattr(commands, "command_line", instead(started))
+
+    async def whole() -> bytes:
+        bench = Bench()
+        bench.commands.take(BeginJob(1, "eva@lab-a", WISHES))
+        assert await bench.ended() == 0
+        await bench.commands.close()
+        return bench.out()
+
+    assert asyncio.run(whole()).split() == [b"65534", b"65534", b"65534", b"CapEff:", b"0" * 16]
+
+
+KILLED_NODE = """
+import asyncio, os, sys
+from pathlib import Path
+from holdall.model.run_frames import RunWishes
+from holdall.node import commands
+from holdall.node.command_line import Line, Surroundings
+from holdall.parties.run_messages import BeginJob
+
+class Silent:
+    def info(self, event, **values):
+        pass
+
+identity = {"user": 65534, "group": 65534, "extra_groups": []} if sys.argv[1:] else {}
+line = Line([b"/bin/sh", b"-c", b"trap '' TERM; echo $$; exec sleep 600"], {"PATH": os.environ["PATH"]}, "/", identity)
+commands.command_line = lambda wishes, place: line
+
+async def whole():
+    def told(report):
+        if hasattr(report, "data"):
+            print(int(report.data), flush=True)
+    made = commands.Commands(told, Silent(), Surroundings(Path("/x")))
+    made.take(BeginJob(1, "eva@lab-a", RunWishes((b"x",), ())))
+    await asyncio.sleep(600)
+
+asyncio.run(whole())
+"""
+
+
+def dies_with_its_node(*arguments: str) -> None:
+    node = subprocess.Popen([sys.executable, "-c", KILLED_NODE, *arguments], stdout=subprocess.PIPE)
+    try:
+        assert node.stdout is not None
+        pid = int(node.stdout.readline())
+        assert is_there(pid)
+    finally:
+        node.kill()
+        node.communicate()
+    until(lambda: not is_there(pid), "the kernel kills it")
+
+
+def is_there(pid: int) -> bool:
+    """Whether it runs; a zombie of somebody else's has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_kernel_kills_the_children_of_a_node_that_is_killed() -> None:
+    dies_with_its_node()
+
+
+@pytest.mark.requires("other-user")
+def test_the_kernel_kills_them_when_they_are_another_user_s_too() -> None:
+    dies_with_its_node("other")

@@ -1,7 +1,7 @@
 """The machine `runs`: who may start a command where, what is under way, and how each run ends."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 import msgspec
@@ -75,10 +75,10 @@ WISHES = RunWishes((b"make", b"\xff"), parse_needs(["gpu"]), agent="ci@runner")
 class Known:
     """Neighbours as one node sees them."""
 
-    def __init__(self, own: str, *others: str, states: dict[str, NodeState] | None = None) -> None:
+    def __init__(self, own: str, *others: str, states: Mapping[str, NodeState] | None = None) -> None:
         self.own = own
         self.names = {node: f"lab-{node[0]}" for node in (own, *others)}
-        self.states = states or {}
+        self.states: Mapping[str, NodeState] = states or {}
 
     def name_of(self, node: str) -> str:
         return self.names.get(node, node)
@@ -419,7 +419,11 @@ def test_a_run_without_caller_is_ended_and_counts_until_nothing_of_it_is_left(ho
 
 
 def test_a_run_that_is_over_is_forgotten_when_its_caller_is_silent_or_gone() -> None:
-    for end in (lambda one: one.fire("silent/1"), lambda one: one.peer(A, RunQuit(1, 1))):
+    ends: tuple[Callable[[Machine], None], ...] = (
+        lambda one: one.fire("silent/1"),
+        lambda one: one.peer(A, RunQuit(1, 1)),
+    )
+    for end in ends:
         machine = serving()
         machine.driver(JobEnded(1, 0))
         end(machine)

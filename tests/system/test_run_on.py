@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -60,7 +60,7 @@ def begin(node: NodeProcess, *arguments: str, stdin: int = subprocess.DEVNULL) -
 
 
 @contextlib.contextmanager
-def running(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+def running(process: "subprocess.Popen[bytes]") -> Generator["subprocess.Popen[bytes]"]:
     try:
         yield process
     finally:
@@ -152,6 +152,19 @@ def test_nobody_starts_commands_at_a_node_that_does_not_say_so(hosts: System) ->
     assert str(b.config) in done.stderr
     assert not (hosts.folder / "done").exists()
     assert held(b) == 0
+
+
+@pytest.mark.requires("root")
+def test_a_node_of_root_that_does_not_say_as_whom_starts_nothing(hosts: System) -> None:
+    a, b = hosts.node("a", "lab-a"), hosts.node("b", "lab-b", "psu-b")
+    b.config.write_text(b.config.read_text().replace('listen = "off"', 'listen = "off"\nrun_from = ["*"]', 1))
+    a.serve("--new")
+    b.join(a.join_line())
+    until(lambda: sees(a, "lab-a", "lab-b"), "they know each other")
+    done = a.command("run", "--on", "lab-b", "--need", "psu", "--", "touch", str(hosts.folder / "done"))
+    assert done.returncode == 77
+    assert f'write run_as = "USER" in [node] of {b.config}' in done.stderr
+    assert not (hosts.folder / "done").exists()
 
 
 def test_a_caller_that_is_killed_takes_its_command_along(hosts: System) -> None:

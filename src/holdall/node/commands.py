@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable
 
 from holdall.model.errors import Refused
-from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW
+from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW, Stream
 from holdall.node.command_line import Surroundings, command_line
 from holdall.node.hooks import Log, end_with_parent
 from holdall.parties.run_messages import (
@@ -29,7 +29,8 @@ from holdall.parties.run_messages import (
     StopJob,
 )
 
-STDOUT, STDERR = 1, 2
+STDOUT: Stream = 1
+STDERR: Stream = 2
 
 
 class Commands:
@@ -189,13 +190,13 @@ class Job:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
-    async def _relay(self, stream: asyncio.StreamReader, number: int) -> None:
+    async def _relay(self, stream: asyncio.StreamReader, number: Stream) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await stream.read(PIECE_BYTES_MAX):
                 if not self._is_stopped:
                     await self._credit.acquire()
                 if not self._is_stopped:
-                    self.answer(JobSaid(self.order.job, STDOUT if number == STDOUT else STDERR, data))
+                    self.answer(JobSaid(self.order.job, number, data))
 
     async def _feed(self, process: asyncio.subprocess.Process) -> None:
         writer = process.stdin
