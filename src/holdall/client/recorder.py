@@ -45,7 +45,8 @@ class Recorder:
 
     def queued(self, name: str, queued: frames.Queued) -> None:
         if self.writer is not None and name:
-            self.writer.queued(name, bound=queued.why.passes_bound)
+            # 0: in no line yet (refused in quarantine, kept back, on its way to another node), so nothing is promised.
+            self.writer.queued(name, bound=queued.why.passes_bound or None)
 
     def granted(self, name: str, tenure: Tenure) -> None:
         if self.writer is None or not name or not tenure.in_history:

@@ -235,7 +235,8 @@ class WholeSeats:
     def queued(self, client: WholeClient, asking: Asking, queued: frames.Queued) -> None:
         """As `Around.queued`."""
         del client
-        self._story.queued(asking.name, queued.why.passes_bound, self.now)
+        # 0: in no line yet, so nothing is promised
+        self._story.queued(asking.name, queued.why.passes_bound or None, self.now)
 
     def granted(self, client: WholeClient, asking: Asking, tenure: Tenure) -> None:
         """As `Around.granted`."""
