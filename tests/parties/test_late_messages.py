@@ -32,12 +32,11 @@ def own_claim(attempt: int = 1) -> Promote:
 def test_a_claim_that_is_over_for_its_own_node_gets_no_row_there_however_late_it_is_sent_on() -> None:
     side = PoolSide("b", [pool("gpu", "0")])
     peer = Address("a", "manager")
-    side.stands = lambda claim, attempt: False
+    side.stands = lambda _, attempt: attempt == 2
     assert side.handle(Received(peer, own_claim())) == []
     assert side.handle(Received(peer, Kill(own_claim().claim, 1, 1, 1))) == []
     assert side.manager.rows == {}
     assert side.manager.mem == {}
-    side.stands = lambda claim, attempt: attempt == 2
     side.handle(Received(peer, own_claim(2)))
     assert list(side.manager.rows) == [own_claim().claim]
 
