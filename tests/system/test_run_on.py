@@ -195,6 +195,37 @@ def test_the_death_of_the_node_over_there_is_told_with_when_the_command_ends(hos
     assert "the command there is stopped by its guardian at the latest" in said
 
 
+def test_the_death_of_the_node_here_ends_the_command_over_there(hosts: System) -> None:
+    a, b = pair(hosts, "lab-a")
+    told = hosts.folder / "pid"
+    line = f"echo $$ > {told}.new; mv {told}.new {told}; exec sleep 600"
+    with running(
+        begin(a, "run", "--on", "lab-b", "--ttl", "11s", "--need", "gpu", "--", "sh", "-c", line)
+    ) as run:
+        pid = pid_in(told)
+        a.kill()
+        assert run.wait(60) == 79
+        assert run.stderr is not None
+        assert "lab-a, through which lab-b was reached, has ended" in run.stderr.read().decode()
+    until(lambda: not is_alive(pid), "nothing is heard of its caller")
+    until(lambda: held(b) == 0, "its units are free")
+
+
+def test_a_node_that_is_stopped_in_order_ends_the_commands_of_others(hosts: System) -> None:
+    a, b = pair(hosts, "lab-a")
+    told = hosts.folder / "pid"
+    line = f"echo $$ > {told}.new; mv {told}.new {told}; exec sleep 600"
+    with running(
+        begin(a, "run", "--on", "lab-b", "--ttl", "11s", "--need", "gpu", "--", "sh", "-c", line)
+    ) as run:
+        pid = pid_in(told)
+        assert b.stop() == 0
+        until(lambda: not is_alive(pid), "its guardian ends it")
+        assert run.wait(60) == 79
+        assert run.stderr is not None
+        assert "lab-b has been stopped" in run.stderr.read().decode()
+
+
 # ------------------------------------------------------------ over a bus that can be cut off
 
 

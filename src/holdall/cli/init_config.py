@@ -52,6 +52,8 @@ def config_text(found: Sequence[Found], node: str) -> str:
         "# One file per node. Check it with: holdall doctor. Apply changes with: kill -HUP the node",
         "[node]",
         f"{_quoted('name', node):<27} # unique among the nodes that join",
+        '# run_from = ["lab-2"]      # whose commands are started here (holdall run --on); nobody\'s when left out',
+        '# run_as = "lab"            # as which user, where the node itself runs as root',
         "",
         "# [bus]                     # without it this node stands alone, or is a client of the system that it joined",
         '# listen = "0.0.0.0:4222"   # others can join here; 4223 and 4224 are used, too. Keys and TLS are made at the start',
