@@ -164,6 +164,7 @@ def test_a_node_of_root_that_does_not_say_as_whom_starts_nothing(hosts: System) 
     done = a.command("run", "--on", "lab-b", "--need", "psu", "--", "touch", str(hosts.folder / "done"))
     assert done.returncode == 77
     assert f'write run_as = "USER" in [node] of {b.config}' in done.stderr
+    assert "no command of another node can be started" in b.said()
     assert not (hosts.folder / "done").exists()
 
 

@@ -55,6 +55,15 @@ def command_line(wishes: RunWishes, place: Surroundings) -> Line:
     return Line(_arguments(wishes), environment, _folder(user.pw_dir), identity)
 
 
+def user_problem(place: Surroundings) -> str:
+    """Why no command of another node could be started here; empty: its user is clear."""
+    try:
+        _user(place)
+    except Refused as problem:
+        return problem.text
+    return ""
+
+
 def _arguments(wishes: RunWishes) -> list[bytes]:
     words = [sys.executable, "-P", "-m", "holdall.cli", "run"]
     for need in wishes.needs:

@@ -17,7 +17,7 @@ from holdall.node import boot, paths
 from holdall.node.admission import Admission
 from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
-from holdall.node.command_line import Surroundings
+from holdall.node.command_line import Surroundings, user_problem
 from holdall.node.configured import Settings
 from holdall.node.failpoint import ENV, Failpoint
 from holdall.node.health import Health
@@ -171,13 +171,10 @@ class Service:
             self._recorder = Recorder(
                 self._trace, self.settings, node=node, process=process, version=version()
             )
-        ports = self._ports = NodePorts(
-            node,
-            bus,
-            self._admission.told,
-            self.log,
-            Surroundings(self.settings.socket, self.settings.node.run_as, self.settings.file),
-        )
+        place = Surroundings(self.settings.socket, self.settings.node.run_as, self.settings.file)
+        if self.settings.node.run_from and (problem := user_problem(place)):
+            self.log.warning("no command of another node can be started", why=problem)
+        ports = self._ports = NodePorts(node, bus, self._admission.told, self.log, place)
         host = build_host(
             self.settings,
             node=node,
