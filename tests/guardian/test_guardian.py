@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from client.scripted_node import ScriptedNode
+from client.scripted_node import ScriptedNode, lease_view
 from guardian.guarded import Guarded, alive, until, written_pid
 
 from holdall.guardian import orders
 from holdall.guardian.clock import boottime_ms
+from holdall.guardian.signals import Signals
+from holdall.guardian.wrapper import Wrapper
 from holdall.model import frames
 
 
@@ -294,3 +296,34 @@ def test_near_its_hard_end_the_lease_is_asked_for_again_so_that_an_extension_is_
             pass
         guarded.tell(orders.StopCommand("enough"))
         assert guarded.released().reason == "asked: enough"
+
+
+def test_a_renewal_that_is_answered_after_the_end_counts_for_nothing(node: ScriptedNode) -> None:
+    """Else its deadline, which may be over by then, has the wrapper find its guardian late with a command that is gone."""
+    node.answers_beats = False
+    with Guarded(node, *script("sleep 1.2"), ttl_ms=3_000, grace_ms=20) as guarded:
+        guarded.started(valid_for_ms=600_000)
+        guarded.report(orders.Empty)
+        release = node.hear(frames.Release)
+        for number in range(1, release.n):
+            node.say(frames.BeatOk(number, ((guarded.lease.lease, 0),)))
+        node.say(frames.Released(release.n, guarded.lease.lease, "released"))
+        said: list[orders.FromGuardian] = []
+        while not said or not isinstance(said[-1], orders.Ended):
+            said.append(orders.read_report(guarded.wrapper.recv(orders.ORDER_BYTES_MAX)))
+    assert release.n >= 3
+    assert not [report for report in said if isinstance(report, orders.Renewed)]
+
+
+def test_a_wrapper_counts_no_deadline_once_nothing_of_the_command_is_left() -> None:
+    start = orders.Start(
+        key="key", lease=lease_view(), node_socket="none", ttl_ms=30_000, deadline_ms=1, grace_ms=5_000
+    )
+    signals = Signals()
+    try:
+        wrapper = Wrapper(start, ["true"], {}, signals=signals, on_report=lambda _report: None)
+    finally:
+        signals.restore()
+    wrapper._hear(orders.Empty(at_ms=1))
+    wrapper._hear(orders.Renewed(sent_ms=1, deadline_ms=2, hard_end_ms=3))
+    assert wrapper._vigil.end_ms is None

@@ -91,3 +91,11 @@ def test_silence_is_too_long_at_its_limit_and_never_while_it_is_announced() -> N
     silence.excused = False
     silence.heard(10**9)
     assert not silence.too_long(10**9 + 5_499)
+
+
+def test_an_answer_that_came_late_takes_back_nothing_that_was_confirmed() -> None:
+    watch = vigil()
+    watch.renew(deadline_ms=40_000, hard_end_ms=None)
+    watch.renew(deadline_ms=32_000, hard_end_ms=None)
+    assert watch.act(34_999) is None
+    assert watch.act(35_000) is Act.TERM

@@ -130,11 +130,14 @@ class Tenure:
     # ------------------------------------------------------------ for the link
 
     def renew(self, sent_ms: int, valid_for_ms: int) -> None:
-        """A renewal sent at `sent_ms` was answered; a negative time says that it is neither confirmed nor refused yet."""
+        """A renewal sent at `sent_ms` was answered; a negative time says that it is neither confirmed nor refused yet.
+
+        An answer that came late may count less than was confirmed before; what was confirmed holds.
+        """
         with self.lock:
             if self._lost is None and sent_ms >= self.sent_ms and valid_for_ms >= 0:
                 self.sent_ms = sent_ms
-                self.deadline_ms = sent_ms + valid_for_ms
+                self.deadline_ms = max(self.deadline_ms, sent_ms + valid_for_ms)
                 self.node_away_since_unix = None
 
     def change(self, granted: frames.Granted, sent_ms: int) -> None:

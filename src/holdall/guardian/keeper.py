@@ -150,6 +150,9 @@ class Keeper:
                 self._say_ended(what)
 
     def _confirm(self, confirmed: Confirmed) -> None:
+        if self._empty_ms is not None:
+            # Of a renewal that was asked for before the end: there is nothing any more that would live by it.
+            return
         if confirmed.lease is not None:
             self.lease_file.lease = confirmed.lease
         self.vigil.renew(deadline_ms=confirmed.deadline_ms, hard_end_ms=confirmed.hard_end_ms)

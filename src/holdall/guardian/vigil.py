@@ -54,8 +54,11 @@ class Vigil:
         return min(ends) if ends else None
 
     def renew(self, *, deadline_ms: int, hard_end_ms: int | None) -> None:
-        """A renewal was confirmed. It saves no command that is being stopped already."""
-        self.deadline_ms = deadline_ms
+        """A renewal was confirmed. It saves no command that is being stopped already.
+
+        An answer that came late may count less than was confirmed before; what was confirmed holds.
+        """
+        self.deadline_ms = deadline_ms if self.deadline_ms is None else max(self.deadline_ms, deadline_ms)
         self.hard_end_ms = hard_end_ms
 
     def stop(self, reason: Reason, now_ms: int) -> bool:

@@ -62,6 +62,8 @@ class Wrapper:
         self._socket: socket.socket
         self._guardian: subprocess.Popen[bytes]
         self._command_pid = 0
+        self._is_empty = False
+        """Nothing of the command is left; what remains is talking to the node."""
         self._pulse_at = 0.0
         self._last_word: LastWord | None = None
 
@@ -153,14 +155,14 @@ class Wrapper:
 
     def _hear(self, report: orders.FromGuardian) -> None:
         match report:
-            case orders.Renewed(_, deadline_ms, hard_end_ms):
+            case orders.Renewed(_, deadline_ms, hard_end_ms) if not self._is_empty:
                 self._vigil.renew(deadline_ms=deadline_ms, hard_end_ms=hard_end_ms)
             case orders.Started(pid):
                 self._command_pid = pid
             case orders.Ended() | orders.NotStarted():
                 self._last_word = report
             case orders.Empty():
-                # Nothing is left to be stopped; what remains is talking to the node.
+                self._is_empty = True
                 self._vigil.deadline_ms = self._vigil.hard_end_ms = None
             case _:
                 pass
