@@ -23,7 +23,7 @@ def read_toml(example: Example) -> None:
 @pytest.fixture(scope="module")
 def node_of_the_page() -> Iterator[None]:
     """A node with the pools of docs/start.md, where `holdall.connect()` finds it."""
-    from holdall.node.service import ServiceThread
+    from holdall.node.in_thread import ServiceThread
 
     folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="hd"))
     (written,) = re.findall(r"```toml\n(.*?)```", START.read_text(encoding="utf-8"), re.DOTALL)

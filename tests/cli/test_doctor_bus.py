@@ -2,12 +2,12 @@
 
 import socket
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdall.bus.system import Facts, found
-from holdall.cli import doctor_bus
 from holdall.cli.doctor_bus import bus_findings, peer_findings
 from holdall.model import frames
 from holdall.node.configured import RHO_PPM, Settings
@@ -70,7 +70,7 @@ def test_a_member_hears_its_role_and_how_long_its_certificate_is_good(
     assert told["certificate"][0] == "ok"
     now = time.time()
     for years, state in ((29.95, "warning"), (31, "error")):
-        monkeypatch.setattr(doctor_bus.time, "time", lambda years=years: now + years * 365.25 * 86_400)
+        monkeypatch.setattr(time, "time", partial(float, now + years * 365.25 * 86_400))
         assert said(settings, runs=True)["certificate"][0] == state
 
 

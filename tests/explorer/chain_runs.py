@@ -238,6 +238,9 @@ REBOOTS = [
     Run("shk", 326336, "reboot=1"),
     Run("x3low", 3408802, "reboot=1"),
     Run("x3u", 5361741, "reboot=1"),
+    # One run for each node that may come up anew; together they are more than 16 million.
+    Run("rot3", 5565025, "reboot=1", variant="falls-n0"),
+    Run("rot3", 3848991, "reboot=1", variant="falls-n1"),
     Run("x2low", 5704954, "reboot=1,restart=1"),
     Run("x2", 8444550, "reboot=1,restart=1"),
 ]

@@ -5,6 +5,7 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from machine.linked import Say, Talker
@@ -79,7 +80,7 @@ class Simulation:
     def run(self) -> "Simulation":
         """To the end; raises AssertionError where a property does not hold."""
         for name in self.nodes:
-            self._at(self._pause(2000), lambda name=name: self._speak(name))
+            self._at(self._pause(2000), partial(self._speak, name))
         self._fault(self.faults.cut_every_ms, self._cuts)
         self._fault(self.faults.restart_every_ms, self._restarts)
         self._at(SETTLED_MS, self._first_words)
@@ -175,9 +176,7 @@ class Simulation:
             process.timers[name] = setting
             if isinstance(timer, SetTimer):
                 after_ms = timer.after_ms + self.random.randint(0, timer.spread_ms)
-                self._at(
-                    self.now + after_ms, lambda name=name, setting=setting: self._fire(process, name, setting)
-                )
+                self._at(self.now + after_ms, partial(self._fire, process, name, setting))
         for _, to, message in turn.sends:
             assert isinstance(message, LinkOpen | LinkFrame)
             self._post(process.name, to.node, message)
