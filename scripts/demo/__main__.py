@@ -96,6 +96,7 @@ def main() -> int:
         stage.tell("demo", f"FAILED: {trouble!s}")
         for node in lab.nodes.values():
             stage.tell(node.name, last_lines(node.folder / "log", 12))
+            stage.tell(node.name, last_lines(node.folder / "state" / "bus" / "nats-server.log", 6))
     finally:
         clean = end_everything(lab, PARTIES)
         shutil.rmtree(folder, ignore_errors=True)
