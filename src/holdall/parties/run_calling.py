@@ -140,6 +140,10 @@ class Calling:
         if len(msgspec.msgpack.encode(frame.wishes)) > WISHES_BYTES_MAX:
             text = f"the command and its needs take more than {WISHES_BYTES_MAX:,} bytes. Ask for less in one run."
             return denied(BadSpec.code, text)
+        if frame.node in {self._runs.name, self._runs.settings.node}:
+            return denied(
+                BadSpec.code, f"{frame.node} is this node: ask it for a lease and run the command here."
+            )
         found = self._named(frame.node)
         if found is None:
             return denied(Unreachable.code, self._unknown(frame.node))
