@@ -6,12 +6,15 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdall.checker import judge
 from holdall.checker.reading import read_files
 from holdall.checker.records import Claim, Grant, Release, Renew
 from holdall.client.history import Amount, Capacity, HistoryWriter, Unit, UnitNames
+from holdall.client.recorder import bound_of
+from holdall.model.why import NodeLine, Why
 
 
 def test_every_kind_of_line_is_read_back_without_damage(tmp_path: Path) -> None:
@@ -161,3 +164,14 @@ def test_a_full_disk_is_an_error() -> None:
 def test_a_folder_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         HistoryWriter(tmp_path / "no" / "h", "ann")
+
+
+def test_a_bound_is_said_only_of_a_claim_that_stands_in_all_its_lines() -> None:
+    in_line = Why("7" * 26, "ann", 1, 1, 1, 0, 0, 8, 8)
+    assert bound_of(in_line) == 8
+    assert bound_of(msgspec.structs.replace(in_line, in_line=False)) is None
+    there = NodeLine("b", 1, "waits", passes_bound=8)
+    reserve = NodeLine("d", 2, "in reserve")
+    for state, bound in (("has its units", 8), ("comes later", None), ("not asked", None)):
+        lines = (there, NodeLine("c", 1, state), reserve)
+        assert bound_of(msgspec.structs.replace(in_line, in_line=False, lines=lines)) == bound

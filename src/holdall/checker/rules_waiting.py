@@ -65,7 +65,8 @@ def overtakes_of(history: History, waits: Sequence[Wait], given_after: Mapping[s
     Counted is what was certainly asked later and certainly granted first. Receipts can change places on their
     way, so for the later one the moment counts at which a unit of it was still somebody else's (`given_after`,
     by lease); and a claim that learned that it was in the queue can only be passed by what was asked after that.
-    A statement holds until the next one, and until its client is paused: whoever is silent may lose his place.
+    A statement holds until the next one, which may be that there is no bound now, and until its client is paused:
+    whoever is silent may lose his place.
     """
     classes: dict[_Equals, list[Wait]] = {}
     for wait in waits:
@@ -114,9 +115,11 @@ def _windows(wait: Wait, given_after: Mapping[str, int]) -> Iterator[Overtakes]:
         since = queued[0].record.at if queued else wait.since
         yield Overtakes(wait, since, min(end, wait.undisturbed_from(since)), None, None, 0)
         return
-    following = [*(line.record.at for line in stated[1:]), end]
-    for line, until in zip(stated, following, strict=True):
+    following = [*(line.record.at for line in queued[1:]), end]
+    for line, until in zip(queued, following, strict=True):
         since = line.record.at
+        if line.record.bound is None:
+            continue
         until_then = min(until, end, wait.undisturbed_from(since))
         yield Overtakes(wait, since, until_then, line.record.bound, line.place, 0)
 

@@ -84,6 +84,8 @@ def node_text(line: NodeLine) -> str:
 def bound_text(why: Why) -> str:
     """How often it was passed, and the most that can still happen."""
     claims = "claim waited" if why.ahead == 1 else "claims waited"
+    if not why.in_line and not why.lines:
+        return "it stands in no line now, so others can get ahead of it; it keeps its age"
     best = _bounding_lines(why)
     unknown = [line.node for line in best if line.state == "not asked"]
     if unknown:

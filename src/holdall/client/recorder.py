@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdall.client.history import HistoryWriter, Unit
 from holdall.client.tenure import Tenure
 from holdall.model import frames
+from holdall.model.why import Why
 
 HISTORY_ENV = "HOLDALL_HISTORY"
 ALTERNATIVES_MAX = 64
+IN_LINE = frozenset({"waits", "your limit", "has its units"})
+"""States of `NodeLine` of a claim that has come to that node."""
+
 _MS = 1_000_000
 
 
@@ -45,8 +49,7 @@ class Recorder:
 
     def queued(self, name: str, queued: frames.Queued) -> None:
         if self.writer is not None and name:
-            # 0: in no line yet (refused in quarantine, kept back, on its way to another node), so nothing is promised.
-            self.writer.queued(name, bound=queued.why.passes_bound or None)
+            self.writer.queued(name, bound=bound_of(queued.why))
 
     def granted(self, name: str, tenure: Tenure) -> None:
         if self.writer is None or not name or not tenure.in_history:
@@ -93,6 +96,14 @@ class Recorder:
     def released(self, tenure: Tenure, stamp: int, *, ok: bool | None) -> None:
         if self.writer is not None and stamp:
             self.writer.released(tenure.lease.lease, call=stamp, ok=ok)
+
+
+def bound_of(why: Why) -> int | None:
+    """How many younger claims may pass, where that is a promise: only if the claim stands in all its lines already."""
+    begun = [line for line in why.lines if line.state != "in reserve"]
+    if begun:
+        return why.passes_bound if all(line.state in IN_LINE for line in begun) else None
+    return why.passes_bound if why.in_line else None
 
 
 def units_of(units: Sequence[frames.HeldUnit]) -> list[Unit]:

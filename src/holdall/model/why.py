@@ -91,3 +91,5 @@ class Why(msgspec.Struct, frozen=True):
     """The node where it was made: where it is cancelled."""
     lines: tuple[NodeLine, ...] = ()
     """Its places at all nodes, when it has some at another node than that; placements that are in reserve come last."""
+    in_line: bool = True
+    """False: it stands in no line at that node now (quarantine, kept back, away), so nothing bounds who gets ahead of it."""

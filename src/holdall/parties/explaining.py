@@ -93,6 +93,7 @@ class Explaining:
             blockers_more=more,
             note=self._note(claim, in_line=False, parked=False),
             reason=record.reason,
+            in_line=False,
         )
 
     def _is_kept_back(self, claim: Claim) -> bool:
