@@ -19,7 +19,7 @@ def judge(plan: Plan, outcome: Outcome, folder: Path) -> str:
     )
     figures = figures_of(plan, outcome, verdict["statistics"])
     kept = f"kept in {folder}\n{figures}"
-    assert outcome.problems == [], kept
+    assert outcome.problems == [], "\n".join([kept, *outcome.problems])
     assert (verdict["violations"], verdict["damage"]) == ([], []), kept
     assert never_answered(outcome.histories) == [], kept
     assert (status, verdict["shortfalls"]) == (0, []), kept
