@@ -15,6 +15,8 @@ from typing import Any
 
 from scripts.demo.stage import Stage
 
+from holdall.node.boot import mark_as_new
+
 HOLDALL = (sys.executable, "-m", "holdall.cli")
 BUS_PORTS = 3
 """A node's server takes three ports in a row: for nodes, for other servers, for joining."""
@@ -48,6 +50,8 @@ class Node:
         for pool, units in POOLS[self.name].items():
             lines += ["", "[[pool]]", f'name = "{pool}"', f"units = {json.dumps(list(units))}"]
         self.folder.mkdir()
+        # As `holdall init` does: it is new, so its fences may begin at 1.
+        mark_as_new(self.folder / "state")
         self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def begin(self, environment: Mapping[str, str], *words: str) -> None:
@@ -116,8 +120,8 @@ class Lab:
             node.write_config()
             for pool, units in POOLS[node.name].items():
                 self.stage.tell(node.name, f"has the pool {pool}: {' · '.join(units)}")
-        self.stage.tell(first.name, f"$ holdall serve {first.config.name} --new")
-        first.begin(self.environment, "serve", str(first.config), "--new")
+        self.stage.tell(first.name, f"$ holdall serve {first.config.name}")
+        first.begin(self.environment, "serve", str(first.config))
         self._wait_for(first)
         for node in others:
             # Each line lets one node in.

@@ -27,7 +27,7 @@ def lab(durability: str = "process") -> Settings:
 
 
 def first(**changes: bool) -> Start:
-    given = {"is_new": False, "none_alive": False, "others_served": False} | changes
+    given = {"is_new": False, "none_alive": False, "others_served": False, "joins": False} | changes
     return decide(lab(), None, node=ID, boot_id="A", boottime_ms=HOUR, wall_ms=WALL, **given)
 
 
@@ -58,6 +58,15 @@ def test_a_node_without_trace_of_an_earlier_one_grants_at_once_with_fences_above
     start = first(none_alive=True)
     assert (start.kind, start.boot.kind, start.boot.quarantine_ms) == ("first", "lost", 0)
     assert start.boot.fence_base == (WALL // 1000) << 20
+
+
+def test_a_node_that_a_system_lets_in_grants_at_once_and_its_fences_are_small_only_at_the_operators_word() -> (
+    None
+):
+    start = first(joins=True)
+    assert (start.kind, start.boot.kind, start.boot.quarantine_ms) == ("first", "lost", 0)
+    assert start.boot.fence_base == (WALL // 1000) << 20
+    assert first(joins=True, is_new=True, none_alive=True).boot.fence_base == 0
 
 
 def test_a_lost_journal_waits_for_the_longest_lease_and_its_fences_come_from_the_clock() -> None:

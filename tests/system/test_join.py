@@ -10,6 +10,8 @@ from bus.test_foreign import Theirs
 from node.waiting import until
 from system.many_nodes import NodeProcess, System, is_alive, system
 
+NEVER_STATUS = 65
+
 pytestmark = pytest.mark.system
 
 
@@ -40,10 +42,9 @@ def states_at(node: NodeProcess) -> dict[str, str]:
         return {row.node: row.state for row in client.listing("node").known}
 
 
-def pools_at(node: NodeProcess) -> set[str]:
-    """Names of the pools that the node knows."""
-    with node.client() as client:
-        return {row.pool for row in client.listing("pools").pools}
+def is_planned_with(node: NodeProcess, pool: str) -> bool:
+    """Whether the node's directory has the pool; the listing of pools asks every node itself."""
+    return node.command("run", "--need", pool, "--now", "--", "true").returncode != NEVER_STATUS
 
 
 def silent_by(node: NodeProcess) -> list[str]:
@@ -72,7 +73,7 @@ def test_three_nodes_joined_by_pasted_lines_and_the_death_of_the_first(hosts: Sy
 
     a.config.write_text(a.config.read_text() + '[[pool]]\nname = "late"\ncount = 1\n')
     a.reload()
-    until(lambda: "late" in pools_at(b), "a pool that came by reload is told")
+    until(lambda: is_planned_with(b, "late"), "a pool that came by reload is told")
     assert run(b, "late", "bench-b") == "0@lab-a 0@lab-b"
 
     a.kill()
@@ -133,6 +134,11 @@ def test_a_node_that_is_gone_is_forgotten_and_its_name_is_free(hosts: System) ->
     assert "Stop it first, or: holdall forget lab-b --force" in refused.stderr
     assert a.command("forget", "lab-z").returncode == 64
     b.stop()
+    until(lambda: states_at(a)["lab-b"] == "stopped", "its end is known")
+    early = a.command("forget", "lab-b")
+    assert early.returncode == 77
+    # Whoever comes under its name would give units that somebody may still use.
+    assert "leases on its units may live for" in early.stderr
     until(lambda: a.command("forget", "lab-b").returncode == 0, "a stopped node is forgotten")
     b.begin("serve")
     status, said = b.ended()

@@ -79,11 +79,13 @@ def decide(
     boottime_ms: int,
     wall_ms: int,
     others_served: bool = False,
+    joins: bool = False,
     waited_out: int = 0,
 ) -> Start:
     """Which start this is. `node`: the id that the key in the state folder gives.
 
-    `is_new`: the operator says that this node is new. `none_alive`: no earlier node of this name has run since
+    `is_new`: the operator says that this node is new. `joins`: a system has just let it in under its name, which it does
+    only when no lease of an earlier node of that name can be alive. `none_alive`: no earlier node of this name has run since
     process 1 began, which is longer ago than a lease can live. `others_served`: another node of this host gave
     units of our pools in this kernel boot. `waited_out`: the latest start whose quarantine ended while it ran. Raises BadConfig for a folder of another node, or with another's key.
     """
@@ -98,6 +100,7 @@ def decide(
             boottime_ms=boottime_ms,
             wall_ms=wall_ms,
             others_served=others_served,
+            joins=joins,
         )
     if earlier.node != name:
         raise BadConfig(
@@ -146,11 +149,12 @@ def _without_journal(
     boottime_ms: int,
     wall_ms: int,
     others_served: bool,
+    joins: bool,
 ) -> Start:
     # Small numbers only where the operator vouches for a new node and no trace speaks against it: what is guarded
     # by fences may remember an earlier node of this name for longer than any lease lives.
     base = 0 if is_new and none_alive else (wall_ms // 1000) << _SHIFT
-    first = is_new or (none_alive and not others_served)
+    first = is_new or joins or (none_alive and not others_served)
     left = 0 if first else settings.defaults.quarantine_ms
     record = BootRecord(
         node=settings.node.name,

@@ -73,6 +73,7 @@ class Service:
         """CLOCK_BOOTTIME; 0: none."""
         self.health_address: tuple[str, int] | None = None
         self._new = new
+        self._joins = False
         self._trace = trace
         self._state = _STARTING
         self.key: NodeKey | None = None
@@ -138,7 +139,7 @@ class Service:
         key = self.key = identity_of(settings.state, may_make=earlier is None)
         if self._code:
             await join(settings, key, self._code)
-            self._new = self._new or earlier is None
+            self._joins = earlier is None
         self.seat = self._admission.seat = self._find_seat(key)
         waited_out = boot.waited_out(store.record(boot.WAITED_OUT_KEY))
         start = self._decide(key.id, earlier, others_served=self._take_locks(), waited_out=waited_out)
@@ -311,6 +312,7 @@ class Service:
             boottime_ms=now,
             wall_ms=wall_ms(),
             others_served=others_served,
+            joins=self._joins,
             waited_out=waited_out,
         )
 
