@@ -1,11 +1,12 @@
 """How long a lease over nodes lives: by its session and by each node's last answer; what is told when one falls silent."""
 
 from parties.many_nodes import System, granted, places
-from parties.party_node import Client, pool
+from parties.party_node import FIRST_WALL_MS, Client, pool
 
 from holdall.model import frames
 from holdall.model.names import short_id
 from holdall.parties.life import UNCONFIRMED
+from holdall.parties.texts import clock_text
 
 TTL_MS = 30_000
 VALID_MS = 28_900
@@ -74,6 +75,10 @@ def test_a_lost_node_ends_the_whole_lease_with_its_name_and_since_when_and_befor
         f"lease {short_id(lease.lease.lease)} lost: no renewal confirmed for 30 s (lab-1 unreachable since "
     )
     assert text.startswith(begin)
+    # since when: the sending of the last renewal that was answered, a whole life of the lease ago
+    since_ms = FIRST_WALL_MS + system.now_ms - VALID_MS
+    near = {clock_text(since_ms + off_ms, 0) for off_ms in (-1_000, 0)}
+    assert text.removeprefix(begin)[:8] in near
     assert text.endswith(f"Fences {fences[0]}, {fences[1]} are void.")
     assert desk.beats() == {}
     # lab-2 has its unit back at once, lab-1 when it knows by itself
@@ -82,6 +87,25 @@ def test_a_lost_node_ends_the_whole_lease_with_its_name_and_since_when_and_befor
     system.start("lab-1")
     system.run(2 * TTL_MS)
     assert system.holders() == {}
+
+
+def test_a_grant_by_a_node_that_stands_still_is_told_when_it_answers_with_enough_left_of_its_time() -> None:
+    """A command that it were told for at once would have to be stopped before it began."""
+    system = lab()
+    other, desk = system.client("a", "desk"), system.client("b", "desk")
+    held = leased(system, other, "cam", ttl_ms=12_000)
+    desk.ask_for("gpu", "cam", ttl_ms=12_000)
+    system.run(60_000)
+    system.stop("lab-1")
+    system.run(4_900)
+    other.releases(held)
+    system.run(1_000)
+    assert granted(desk.inbox()) == []
+    system.down.clear()
+    system.run(15_000)
+    (lease,) = granted(desk.inbox())
+    assert lease.valid_for_ms >= 12_000 * 58 // 100 - 500
+    system.check()
 
 
 def test_a_silent_node_is_shown_with_since_when_until_it_answers_again() -> None:

@@ -237,10 +237,10 @@ class LeaseBook:
         if self.silence is not None:
             self.silence.heard(peer, out)
 
-    def watch(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
-        """A claim of another node waits or holds here: it lives as long as its node is heard."""
+    def watch(self, claim: ClaimId, ttl_ms: int, out: Effects, *, anew: bool = False) -> None:
+        """A claim of another node waits or holds here (`anew`: in another attempt): it lives as long as its node is heard."""
         if self.silence is not None:
-            self.silence.watch(claim, ttl_ms, out)
+            self.silence.watch(claim, ttl_ms, out, anew=anew)
 
     def unwatch(self, claim: ClaimId, out: Effects) -> None:
         """Nothing of the claim is here any more."""

@@ -27,7 +27,9 @@ class Deadlines:
         self._margin_ms = margin_ms
         self._answered: dict[tuple[str, int], int] = {}
         self._since_ms: dict[tuple[str, int], int] = {}
-        """(node, ttl) -> when that was sent which was answered last."""
+        """(node, ttl) -> since when its time counts: when that was sent which was answered last, or it began anew."""
+        self._heard_ms: dict[tuple[str, int], int] = {}
+        """The same, but however often it began anew."""
         self._sent_ms: dict[str, dict[int, int]] = {}
         """Node -> count -> when it was sent, of what may still be answered."""
 
@@ -35,8 +37,14 @@ class Deadlines:
         """A first message with this ttl goes to the node: its time runs from here, before any answer."""
         if (node, ttl_ms) not in self._answered:
             self._answered[node, ttl_ms] = count
-            self._since_ms[node, ttl_ms] = now_ms
+            self._since_ms[node, ttl_ms] = self._heard_ms[node, ttl_ms] = now_ms
             self._arm(node, ttl_ms, count, out)
+
+    def begins_anew(self, node: str, ttl_ms: int, count: int, now_ms: int, out: Effects) -> None:
+        """What was at the node is lost and comes again: its time runs from here, though the node has answered nothing."""
+        self._answered[node, ttl_ms] = count
+        self._since_ms[node, ttl_ms] = now_ms
+        self._arm(node, ttl_ms, count, out)
 
     def sent(self, node: str, ttls_ms: Iterable[int], count: int, now_ms: int, out: Effects) -> None:
         """A renewal with this count goes to the node."""
@@ -52,7 +60,7 @@ class Deadlines:
         times = self._sent_ms.get(node, {})
         for ttl_ms in ttls_ms:
             if count > self._answered.get((node, ttl_ms), count - 1) and count in times:
-                self._since_ms[node, ttl_ms] = times[count]
+                self._since_ms[node, ttl_ms] = self._heard_ms[node, ttl_ms] = times[count]
             self._answered[node, ttl_ms] = max(count, self._answered.get((node, ttl_ms), count))
         for earlier in [one for one in times if one <= count]:
             del times[earlier]
@@ -65,6 +73,7 @@ class Deadlines:
         """No claim with this ttl is at the node any more."""
         self._answered.pop((node, ttl_ms), None)
         self._since_ms.pop((node, ttl_ms), None)
+        self._heard_ms.pop((node, ttl_ms), None)
 
     def leaves(self, node: str) -> None:
         """No claim at all is at the node any more."""
@@ -78,17 +87,18 @@ class Deadlines:
 
     def quiet_ms(self, node: str, ttl_ms: int, now_ms: int) -> int:
         """How long ago that was sent which the node answered last."""
-        return max(0, now_ms - self._since_ms.get((node, ttl_ms), now_ms))
+        return max(0, now_ms - self._heard_ms.get((node, ttl_ms), now_ms))
 
     def left_ms(self, node: str, ttl_ms: int, now_ms: int) -> int:
         """How long the node's leases with this ttl may still be used."""
-        return max(0, self._life_ms(ttl_ms) - self.quiet_ms(node, ttl_ms, now_ms))
+        passed_ms = max(0, now_ms - self._since_ms.get((node, ttl_ms), now_ms))
+        return max(0, self._life_ms(ttl_ms) - passed_ms)
 
     def copy(self) -> "Deadlines":
         """An independent twin."""
         twin = Deadlines(self._rho_ppm, self._margin_ms)
         twin._answered = dict(self._answered)
-        twin._since_ms = dict(self._since_ms)
+        twin._since_ms, twin._heard_ms = dict(self._since_ms), dict(self._heard_ms)
         twin._sent_ms = {node: dict(times) for node, times in self._sent_ms.items()}
         return twin
 

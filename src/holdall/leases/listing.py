@@ -32,6 +32,8 @@ class Entry(msgspec.Struct, frozen=True):
     fences: Runs = ()
     for_ms: int | None = None
     """Its hard end, which every node has confirmed; None while it waits, or when it has none."""
+    told: bool = True
+    """The holder knows of its grant. False: the grant waits for the nodes to confirm its units, and no end counts yet."""
 
 
 class Short(msgspec.Struct, frozen=True):
@@ -115,7 +117,7 @@ def print_of(entry: Entry) -> int:
     """48 bits of an entry; those of a list are joined by exclusive or, in any order."""
     text = f"{entry.claim}/{entry.attempt}"
     if entry.inside:
-        text += f"/{entry.fences}/{entry.for_ms}"
+        text += f"/{entry.fences}/{entry.for_ms}" if entry.told else f"/{entry.fences}/{entry.for_ms}/untold"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "big")
 
 

@@ -45,11 +45,13 @@ class Peers:
         """What is here by now comes from records: no digest of it is believed before its list was compared once."""
         self._unlisted = set(self._here)
 
-    def arrived(self, claim: ClaimId, attempt: int) -> None:
-        """A row of this claim is here now, of this attempt."""
+    def arrived(self, claim: ClaimId, attempt: int) -> bool:
+        """A row of this claim is here now, of this attempt; whether that is news."""
         known = self._here.get(claim.node, {}).get(claim)
-        if known is None or known.attempt != attempt:
-            self._note(Entry(claim, attempt, inside=False))
+        if known is not None and known.attempt == attempt:
+            return False
+        self._note(Entry(claim, attempt, inside=False))
+        return True
 
     def left(self, claim: ClaimId) -> None:
         """The claim's row is gone."""

@@ -33,6 +33,8 @@ from holdall.protocols.vocabulary import ClaimId, UnitGrant
 RENEW_TIMER = "renew/"
 RENEW_SHARE, QUIET_SHARE = 3, 12
 """Parts of the shortest ttl after which a node is told again that this one lives; the second while it is quiet."""
+LATE_SHARE = 2, 5
+"""Of the ttl: a node whose last answer is of before that is late, as it is told every third of the ttl or more often."""
 NEWS_MS = 250
 """A grant is told to the claim's other nodes so soon: their commands before a grant (on_grant) wait for it."""
 BORN_MASK = (1 << 40) - 1
@@ -121,12 +123,14 @@ class Renewals:
         for_ms: int | None = None,
         unconfirmed: Iterable[str] = (),
         recovered: bool = False,
+        told: bool = True,
     ) -> None:
         """The claim has begun, or has another attempt or phase. Call it in the turn that sends its messages.
 
         `units`: all that it has, when it is granted. The own node is renewed only if it is among `unconfirmed`: nodes
         that may have lost what the claim was told to have there, so it may not go on before they have confirmed it
-        (`may_go_on`). `recovered`: known from before a restart; its deadlines of then are forgotten.
+        (`may_go_on`). `recovered`: known from before a restart; its deadlines of then are forgotten. `told`: not, while
+        a grant waits for `unconfirmed`.
         """
         doubted = frozenset(unconfirmed)
         known = self._claims.get(claim)
@@ -156,7 +160,7 @@ class Renewals:
         known.unconfirmed = doubted & frozenset(places)
         for node in places:
             fences = runs_of(unit.fence for unit in units or () if unit.node == node)
-            self._list(node, Entry(claim, attempt, inside, fences, for_ms if inside else None))
+            self._list(node, Entry(claim, attempt, inside, fences, for_ms if inside else None, told))
             soon = 1 if recovered or node in doubted else NEWS_MS if inside else max(1, ttl_ms // 3)
             self._hasten(node, soon, out)
 
@@ -196,6 +200,18 @@ class Renewals:
         """How long ago that was sent which the node answered last of this claim's renewals."""
         known = self._claims.get(claim)
         return 0 if known is None else self._deadlines.quiet_ms(node, known.ttl_ms, self.now_ms)
+
+    def late(self, claim: ClaimId) -> frozenset[str]:
+        """Nodes of the claim of which a renewal is missed: a grant by them now may be as good as over."""
+        known = self._claims.get(claim)
+        if known is None:
+            return frozenset()
+        share, of = LATE_SHARE
+        return frozenset(
+            node
+            for node in known.entries
+            if of * self._deadlines.quiet_ms(node, known.ttl_ms, self.now_ms) > share * known.ttl_ms
+        )
 
     def quiet(self, claim: ClaimId) -> tuple[Quiet, ...]:
         """Nodes of the claim that have let two renewals and more go unanswered, by node."""
@@ -363,9 +379,8 @@ class Renewals:
             and (known.entries[node].fences or not known.inside)
         ]
         # Those that still wait come again in this turn, so from here on the node's time counts anew.
-        self._deadlines.over(node, ttl_ms)
         self._count += 1
-        self._deadlines.begins(node, ttl_ms, self._count, self.now_ms, out)
+        self._deadlines.begins_anew(node, ttl_ms, self._count, self.now_ms, out)
         return [(claim, node, "expired") for claim in lost]
 
     def _send_list(self, node: str, count: int, out: Effects) -> None:

@@ -54,9 +54,13 @@ class Silence:
                 self._unheard[peer] = boot_ms
                 out.append(Save(f"{UNHEARD_PREFIX}{peer}", UnheardRecord(peer, boot_ms)))
 
-    def watch(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
-        """From now on this claim's life hangs on its node's frames."""
-        if claim in self._ttl_of:
+    def watch(self, claim: ClaimId, ttl_ms: int, out: Effects, *, anew: bool = False) -> None:
+        """From now on this claim's life hangs on its node's frames.
+
+        `anew`: another attempt of it has come. Its node counts from that one's beginning, and it may have come over other
+        nodes, so it gets a time of its own.
+        """
+        if claim in self._ttl_of and not anew:
             return
         self._ttl_of[claim] = ttl_ms
         of_peer = self._claims.setdefault(claim.node, {})

@@ -47,7 +47,10 @@ class ClaimantSide:
         self.claimant = claimant
         self.renewals = Renewals(claimant.node, rho_ppm=rho_ppm, margin_ms=margin_ms, incarnation=incarnation)
         self._held_back: dict[ClaimId, Received] = {}
-        """Grants by units of nodes that have lost their queue since: they count when these have confirmed them."""
+        """Grants by units of nodes that may have lost them since, or don't answer: they count when these confirm them."""
+        self._to_prove: dict[ClaimId, int] = {}
+        """Attempts whose grant all nodes have to confirm: of before a restart, as what was said meanwhile was never heard;
+        and those that come again after a grant that was never confirmed."""
         self._to_confirm: set[ClaimId] = set()
         """Claims of before a restart, of which the agent is to hear when they may go on."""
 
@@ -87,6 +90,8 @@ class ClaimantSide:
         for claim in sorted(own.claims):
             phase = own.claims[claim]
             self._knows(phase, out, recovered=True)
+            if isinstance(phase, Waiting):
+                self._to_prove[claim] = phase.attempt
             if isinstance(phase, Inside) and not self.renewals.may_go_on(claim):
                 self._to_confirm.add(claim)
         return out
@@ -124,6 +129,7 @@ class ClaimantSide:
             self.claimant.key(),
             self.renewals.key(),
             tuple(sorted(self._held_back)),
+            tuple(sorted(self._to_prove.items())),
             tuple(sorted(self._to_confirm)),
         )
 
@@ -133,6 +139,7 @@ class ClaimantSide:
         twin.claimant = self.claimant.copy()
         twin.renewals = self.renewals.copy()
         twin._held_back, twin._to_confirm = dict(self._held_back), set(self._to_confirm)
+        twin._to_prove = dict(self._to_prove)
         return twin
 
     # ------------------------------------------------------------ answers of managers
@@ -151,7 +158,10 @@ class ClaimantSide:
         check_to_claimant(self.claimant.node, event.sender, message, self.claimant.claims.get(claim))
         phase = self.claimant.current(claim, message.attempt)
         match message:
-            case Allowed() if isinstance(phase, Waiting) and not phase.paused and self._doubted(phase):
+            case Allowed() if claim in self._held_back and isinstance(phase, Waiting):
+                # Told again. That its nodes answer meanwhile is no answer about its units yet.
+                return
+            case Allowed() if isinstance(phase, Waiting) and not phase.paused and self._unproved(phase):
                 self._hold_back(phase, event, message.units, out)
                 return
             case Tried(_, _, True) if isinstance(phase, Trying) and self._doubted(phase):
@@ -171,14 +181,23 @@ class ClaimantSide:
             visit.node for visit in phase.plan.need if heard.get(visit.node, visit.epoch) > visit.epoch
         )
 
+    def _unproved(self, phase: Waiting) -> frozenset[str]:
+        """Nodes that have to confirm the units of a grant before it counts.
+
+        Those in doubt; those that are late, which may have given up on it, and else would leave its holder nothing of
+        its time; and for some attempts all of other nodes (`_to_prove`): each counts from what it has heard itself.
+        """
+        found = self._doubted(phase) | self.renewals.late(phase.claim)
+        if self._to_prove.get(phase.claim) == phase.attempt:
+            found |= frozenset(phase.plan.nodes)
+        return found - {self.claimant.node} | (self._doubted(phase) & {self.claimant.node})
+
     def _hold_back(
         self, phase: Waiting, event: Received, units: tuple[UnitGrant, ...], out: list[Effect]
     ) -> None:
-        """The grant counts when the nodes in doubt have confirmed its units; they are asked at once."""
-        if phase.claim in self._held_back:
-            return
+        """The grant counts when these nodes have confirmed its units; they are asked at once."""
         self._held_back[phase.claim] = event
-        self._renews(phase, out, units=units, unconfirmed=self._doubted(phase))
+        self._renews(phase, out, units=units, unconfirmed=self._unproved(phase), told=False)
 
     def _let_in(self, out: list[Effect]) -> None:
         """Grants whose units are confirmed now."""
@@ -231,6 +250,7 @@ class ClaimantSide:
     def _over(self, claim: ClaimId, out: list[Effect]) -> None:
         self.renewals.over(claim, out)
         self._held_back.pop(claim, None)
+        self._to_prove.pop(claim, None)
         self._to_confirm.discard(claim)
 
     def _knows(self, phase: AnyPhase, out: list[Effect], *, recovered: bool = False) -> None:
@@ -242,6 +262,7 @@ class ClaimantSide:
         if held_back is not None and phase.attempt != cast("Allowed", held_back.message).attempt:
             # It comes again, so what it was granted is of no use any more, confirmed or not.
             self._over(phase.claim, out)
+            self._to_prove[phase.claim] = phase.attempt
         if phase.claim in self._held_back and isinstance(phase, Waiting):
             return
         if isinstance(phase, Inside):
@@ -262,6 +283,7 @@ class ClaimantSide:
         units: tuple[UnitGrant, ...] | None,
         unconfirmed: Iterable[str] = (),
         recovered: bool = False,
+        told: bool = True,
     ) -> None:
         terms = phase.plan.terms
         self.renewals.knows(
@@ -274,6 +296,7 @@ class ClaimantSide:
             for_ms=terms.for_ms,
             unconfirmed=unconfirmed,
             recovered=recovered,
+            told=told,
         )
 
 

@@ -190,7 +190,8 @@ class PoolSide:
         manager = self.manager
         row = manager.rows.get(message.claim)
         check_to_manager(self.node, sender, message, row, clock=manager.clock, ttl_max_ms=self._ttl_max_ms)
-        if sender.node != self.node:
+        if sender.node == message.claim.node != self.node:
+            # What its manager says of the claims of others tells nothing of its own: they may be lost to it.
             self.book.heard(sender.node, out)
         if isinstance(message, Promote | Kill) and self._is_over_here(message):
             return
@@ -238,6 +239,9 @@ class PoolSide:
             return None
         if not self._extended(entry, row, out):
             return Short(claim, attempt)
+        if not entry.told:
+            # Booked, not yet active: nothing counts from before its holder knows of it.
+            return None
         self.manager.on_entered(Entered(claim, attempt), out)
         if not row.last:
             # It is granted, so what follows on this node has come: nothing is to be told there any more.
@@ -298,5 +302,5 @@ class PoolSide:
 
     def _note_row(self, row: Row, out: list[Effect]) -> None:
         if row.claim.node != self.node and row.claim in self.manager.rows:
-            self.peers.arrived(row.claim, row.attempt)
-            self.book.watch(row.claim, row.terms.ttl_ms, out)
+            is_new = self.peers.arrived(row.claim, row.attempt)
+            self.book.watch(row.claim, row.terms.ttl_ms, out, anew=is_new)

@@ -3,7 +3,6 @@
 Source: chain specification, 2.5 and section 5.
 """
 
-from collections.abc import Iterable
 from typing import assert_never, cast, get_args
 
 import msgspec
@@ -170,8 +169,8 @@ class Claimant(Holding):
         """Granted, if this attempt still waits. A late one is settled by the Done that is under way."""
         phase = self.current(message.claim, message.attempt)
         if isinstance(phase, Waiting) and not phase.paused and self.may_decide(phase):
-            last = phase.plan.need[-1].node
-            self._enter(phase, message.units, message.stamp, told=(last,), out=out)
+            # A node that is all of a claim of its own has granted it, and knows it.
+            self._enter(phase, message.units, message.stamp, known=len(phase.plan.need) == 1, out=out)
 
     def may_decide(self, phase: Trying | Waiting) -> bool:
         """Whether every lease of the claim lives. A lost one has ended the attempt, so what goes on does."""
@@ -208,7 +207,7 @@ class Claimant(Holding):
         self.claims[phase.claim] = phase
         if set(answers) == set(phase.plan.nodes) and self.may_decide(phase):
             units = tuple(unit for node in phase.plan.nodes for unit in answers[node])
-            self._enter(phase, units, phase.stamp, told=(), out=out)
+            self._enter(phase, units, phase.stamp, known=False, out=out)
         else:
             self.arm(phase, out)
 
@@ -233,22 +232,22 @@ class Claimant(Holding):
         units: tuple[UnitGrant, ...],
         stamp: Stamp | None,
         *,
-        told: Iterable[str],
+        known: bool,
         out: Effects,
     ) -> None:
         inside = Inside(phase.claim, phase.attempt, phase.plan, phase.owed, units, stamp)
         self.keep(inside, out)
-        if self.node in phase.plan.nodes and self.node not in told:
+        if self.node in phase.plan.nodes and not known:
             # Other nodes learn it from the next renewal; no rule depends on it.
             self.to_manager(self.node, Entered(phase.claim, phase.attempt), out)
         if isinstance(phase, Trying) and phase.plan.companion_of is not None:
             self.exchange_done(phase, phase.plan.companion_of, out)
             return
-        known = family_of(phase.claim)
-        for other in self.family(known):
+        asked = family_of(phase.claim)
+        for other in self.family(asked):
             if other.claim != phase.claim:
                 self.end_with_companions(other, out)
-        self.tell(Granted(known, phase.attempt, units, stamp), out)
+        self.tell(Granted(asked, phase.attempt, units, stamp), out)
 
     def _again_or_not_now(
         self, phase: Trying | Waiting, node: str, stamp: Stamp | None, after_ms: int, out: Effects

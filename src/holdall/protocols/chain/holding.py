@@ -106,10 +106,10 @@ class Holding(Attempts):
             self.claims[owner] = phase
             self.arm(phase, out)
             return
-        plan = msgspec.structs.replace(
-            phase.plan, terms=msgspec.structs.replace(phase.plan.terms, for_ms=message.for_ms)
-        )
-        self.keep(msgspec.structs.replace(phase, plan=plan, extending=None, unextended=()), out)
+        for extended in self.parts(msgspec.structs.replace(phase, extending=None, unextended=())):
+            terms = msgspec.structs.replace(extended.plan.terms, for_ms=message.for_ms)
+            plan = msgspec.structs.replace(extended.plan, terms=terms)
+            self.keep(msgspec.structs.replace(extended, plan=plan), out)
         self.tell(Extended(known, message.for_ms), out)
 
     def units_of(self, phase: Inside) -> tuple[UnitGrant, ...]:

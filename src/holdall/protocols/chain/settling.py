@@ -270,8 +270,8 @@ class Settler:
         self.book.set_aside(row.claim, row.attempt, dict(without_limits(vector)), row.terms, out)
         self.save(active, out)
         if active.last:
-            if row.claim.node == self.node:
-                # Elsewhere the holder learns it later than this node, so its hard end must not count from here:
+            if row.claim.node == self.node and len(row.need) == 1:
+                # Else the holder may learn it later than this node, so its hard end must not count from here:
                 # it is booked until the claim's node says that it is granted, as on the nodes before.
                 self.book.book(row.claim, row.attempt, out)
             self.allow(active, out)
