@@ -234,6 +234,36 @@ def test_on_a_full_disk_the_turn_waits_and_goes_on_when_there_is_space(
     assert bench.failures == []
 
 
+def test_what_arrives_while_the_disk_is_full_makes_nobody_try_it_more_often(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "FULL_RETRY_S", 0.02)
+    tries = 0
+    commit = store.commit
+
+    def failing(saves: Mapping[str, Record | None], *, synced: bool = False) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 6:
+            raise JournalFull("no space left.")
+        commit(saves, synced=synced)
+
+    monkeypatch.setattr(store, "commit", failing)
+
+    async def script(bench: Bench) -> None:
+        bench.ask()
+        await until_async(lambda: tries == 1, "a first try")
+        for _ in range(100):
+            bench.ask()
+            await asyncio.sleep(0)
+        await until_async(lambda: len(bench.outside.got) == 102, "all answers")
+
+    bench = drive(store, script)
+    assert numbers(bench.outside.got) == list(range(102))
+    # the sixth try is the held turn's last, the seventh is of all that has waited
+    assert tries == 7
+
+
 def test_on_a_disk_that_stays_full_the_node_ends_with_a_text(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

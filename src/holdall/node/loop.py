@@ -106,7 +106,9 @@ class Loop:
         """Something has arrived for a part of the host; a turn follows soon."""
         if not self._is_over:
             self._inbox.append(Arrival(part, Received(sender, message)))
-            self._schedule()
+            if self._held is None:
+                # While a turn is held, only its own timer tries the full disk again.
+                self._schedule()
 
     def stop(self) -> None:
         """Handle nothing any more. The journal has every turn whose answers have left."""
@@ -225,7 +227,9 @@ class Loop:
         if boottime_ms() - self._held_since_ms > FULL_GIVE_UP_MS:
             self._end(f"{error} No space came for {FULL_GIVE_UP_MS // 1000} s, so the node ends.")
             return
-        asyncio.get_running_loop().call_later(FULL_RETRY_S, self._schedule)
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = asyncio.get_running_loop().call_later(FULL_RETRY_S, self._schedule)
 
     def _end(self, text: str) -> None:
         self.stop()
