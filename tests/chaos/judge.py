@@ -62,13 +62,19 @@ def figures_of(plan: Plan, outcome: Outcome, counted: Mapping[str, Any]) -> str:
     reclaims, floors = outcome.reclaims, plan.floors
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(outcome.counts.items()))
     rows = [
-        f"seed {plan.seed}: {len(plan.pools)} hosts, {plan.processes} client processes, faults for "
-        f"{outcome.lasted_s:.0f} s",
+        (
+            f"seed {plan.seed}: {len(plan.pools)} hosts, {plan.processes} client processes, faults for "
+            f"{outcome.lasted_s:.0f} s"
+        ),
         f"faults: {kinds}",
-        f"kills {outcome.kills} (at least {floors.kills}), pauses {outcome.pauses} ({floors.pauses}), "
-        f"cuts {outcome.cuts} ({floors.cuts})",
-        f"claims {counted['claims']}, grants {counted['grants']} ({floors.grants}), contended "
-        f"{counted['contended']} ({floors.contended})",
+        (
+            f"kills {outcome.kills} (at least {floors.kills}), pauses {outcome.pauses} ({floors.pauses}), "
+            f"cuts {outcome.cuts} ({floors.cuts})"
+        ),
+        (
+            f"claims {counted['claims']}, grants {counted['grants']} ({floors.grants}), contended "
+            f"{counted['contended']} ({floors.contended})"
+        ),
         f"checker: {json.dumps(counted)}",
         f"units back after the death of a client's host: {spread(reclaims.after_client_hosts)}",
         f"units back after a pool's node was back: {spread(reclaims.after_pool_hosts)}",

@@ -61,7 +61,12 @@ class Reclaims:
 
 def leases_of(histories: Iterable[Path], host_of: Mapping[str, str]) -> list[Had]:
     """All leases of the clients' histories; a belief ends with its release, its loss, its client, or its last deadline."""
-    lines = [json.loads(line) for path in histories for line in path.read_bytes().splitlines(True) if line[-1:] == b"\n"]
+    lines = [
+        json.loads(line)
+        for path in histories
+        for line in path.read_bytes().splitlines(True)
+        if line[-1:] == b"\n"
+    ]
     client_of = {line["claim"]: line["client"] for line in lines if line["t"] == "claim"}
     crashed = {line["client"]: line["at"] for line in lines if line["t"] == "crash"}
     found: dict[str, Had] = {}
@@ -69,7 +74,9 @@ def leases_of(histories: Iterable[Path], host_of: Mapping[str, str]) -> list[Had
     for line in lines:
         if line["t"] == "grant" and line.get("lease") and line["claim"] in client_of:
             client = client_of[line["claim"]]
-            ends[line["lease"]] = min(ends.get(line["lease"], crashed.get(client, 1 << 62)), crashed.get(client, 1 << 62))
+            ends[line["lease"]] = min(
+                ends.get(line["lease"], crashed.get(client, 1 << 62)), crashed.get(client, 1 << 62)
+            )
             found[line["lease"]] = _had(line, host_of[client])
     for line in lines:
         lease = line.get("lease")

@@ -4,7 +4,6 @@ import contextlib
 import time
 from pathlib import Path
 
-import holdall
 from chaos.books import Books, audit, own_rows
 from chaos.crowd import Crowd, Manners, Place, commands_left
 from chaos.faults import Faults
@@ -17,6 +16,7 @@ from node.lab import Client
 from node.waiting import until
 from system.guarded_units import GuardedUnits
 
+import holdall
 from holdall.client.history import HistoryWriter, UnitNames
 from holdall.model import frames
 from holdall.model.errors import HoldallError
@@ -36,9 +36,7 @@ class Storm:
         self.histories = folder / "histories"
         self.histories.mkdir()
         self.history = HistoryWriter(self.histories / "driver.jsonl", "driver")
-        self.hosts = make_hosts(
-            folder, plan.pools, network, ttl=f"{TTL_S:g}s", ttl_max=f"{TTL_MAX_S:g}s"
-        )
+        self.hosts = make_hosts(folder, plan.pools, network, ttl=f"{TTL_S:g}s", ttl_max=f"{TTL_MAX_S:g}s")
         manners = Manners(TTL_S, RUN_TTL_S, plan.hold_ms, plan.sizes())
         self.crowd = Crowd(self._places(), manners, folder, self.history, plan.seed)
         self.faults = Faults(plan, self.hosts, self.crowd, network, self.history)
@@ -83,8 +81,7 @@ class Storm:
 
     def _all_known(self) -> bool:
         return all(
-            sum(row.total for row in rows_of(host)) == sum(self.plan.sizes().values())
-            for host in self.hosts
+            sum(row.total for row in rows_of(host)) == sum(self.plan.sizes().values()) for host in self.hosts
         )
 
     # ------------------------------------------------------------ while it lasts

@@ -10,7 +10,9 @@ from node.waiting import until
 pytestmark = [pytest.mark.system, pytest.mark.requires("netns", "nft")]
 
 LISTEN = "import socket, sys; socket.create_server((sys.argv[1], 7)).accept()[0].recv(1)"
-CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])).send(b'x')"
+CONNECT = (
+    "import socket, sys; socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])).send(b'x')"
+)
 
 
 def reaches(net: Network, *, within_s: float) -> bool:
@@ -27,9 +29,13 @@ def reaches(net: Network, *, within_s: float) -> bool:
 
 def sockets(net: Network) -> str:
     """Local addresses of host 0 where somebody listens."""
-    table = subprocess.run([*net.prefix(0), "cat", "/proc/net/tcp"], capture_output=True, text=True, check=True)
+    table = subprocess.run(
+        [*net.prefix(0), "cat", "/proc/net/tcp"], capture_output=True, text=True, check=True
+    )
     return " ".join(
-        f":{int(line.split()[1].partition(':')[2], 16)} " for line in table.stdout.splitlines()[1:] if " 0A " in line
+        f":{int(line.split()[1].partition(':')[2], 16)} "
+        for line in table.stdout.splitlines()[1:]
+        if " 0A " in line
     )
 
 
@@ -48,9 +54,16 @@ def test_hosts_hear_each_other_until_either_direction_is_cut() -> None:
         assert reaches(net, within_s=20)
 
 
-def test_nothing_is_left_of_a_network_of_a_test_that_failed() -> None:
-    with pytest.raises(ZeroDivisionError), network(2) as net:
+def as_a_test_that_fails(kept: list[Network]) -> None:
+    with network(2) as net:
+        kept.append(net)
         assert len(net.left()) == 3
-        1 / 0  # noqa: B018
-    assert net.left() == []
-    assert not set(net.namespaces) & set(namespaces())
+        raise RuntimeError("in the middle of it")
+
+
+def test_nothing_is_left_of_a_network_of_a_test_that_failed() -> None:
+    kept: list[Network] = []
+    with pytest.raises(RuntimeError, match="in the middle"):
+        as_a_test_that_fails(kept)
+    assert kept[0].left() == []
+    assert not set(kept[0].namespaces) & set(namespaces())

@@ -34,7 +34,9 @@ def stressed(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
         print(f"\n{figures}")
 
 
-def test_two_hundred_claims_over_three_nodes_under_kills_and_pauses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_hundred_claims_over_three_nodes_under_kills_and_pauses(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     floors = Floors(kills=6, pauses=4, grants=150, contended=60)
     often = {kind: (least / 3, most / 3) for kind, (least, most) in OFTEN.items()}
     plan = Plan(
@@ -52,10 +54,18 @@ def test_two_hundred_claims_over_three_nodes_under_kills_and_pauses(capsys: pyte
 
 
 @pytest.mark.long
-def test_two_thousand_claims_over_three_nodes_under_kills_and_pauses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_thousand_claims_over_three_nodes_under_kills_and_pauses(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     floors = Floors(kills=40, pauses=20, grants=1_600, contended=700)
     plan = Plan(
-        seed=SEED + 1, pools=POOLS, claims=2_000, floors=floors, processes=20, commands=3, claims_of_command=10
+        seed=SEED + 1,
+        pools=POOLS,
+        claims=2_000,
+        floors=floors,
+        processes=20,
+        commands=3,
+        claims_of_command=10,
     )
     stressed(plan, capsys)
 
@@ -64,7 +74,9 @@ def test_two_thousand_claims_over_three_nodes_under_kills_and_pauses(capsys: pyt
 def hosts(request: pytest.FixtureRequest) -> Iterator[list[Host]]:
     """Three that know each other; the parameter is their ttl_max."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="hd", ignore_cleanup_errors=True) as folder:
-        made = make_hosts(Path(folder), POOLS, None, ttl=f"{TTL_S:g}s", ttl_max=getattr(request, "param", "11s"))
+        made = make_hosts(
+            Path(folder), POOLS, None, ttl=f"{TTL_S:g}s", ttl_max=getattr(request, "param", "11s")
+        )
         try:
             start_together(made)
             until(lambda: all(knows_all(host) for host in made), "every node knows every pool")
@@ -189,4 +201,6 @@ def test_any_one_of_the_first_three_is_killed_and_claims_over_the_others_go_on(
         hub.close()
     assert len(waits) == 6
     with capsys.disabled():
-        print(f"\nh{dead} killed: the next 6 claims over the others took {went_on:.2f} s, at most {max(waits):.2f} s each")
+        print(
+            f"\nh{dead} killed: the next 6 claims over the others took {went_on:.2f} s, at most {max(waits):.2f} s each"
+        )
