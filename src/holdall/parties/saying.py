@@ -82,7 +82,11 @@ def _check_neighbour(node: str, sender: Address, message: Promote | Kill | Kille
             before = {visit.node for visit in need[:position]}
             if any(unit.node not in before for unit in message.units):
                 raise _refuse(sender, message, "units of nodes that it has not been to")
-        case Kill() if mine and row is not None:
+        case Kill() if message.pn < 1:
+            raise _refuse(sender, message, "nobody is sent here before the first time")
+        case Kill() if row is not None and message.attempt >= row.attempt:
+            # A later attempt than the row's ends it, so that may not come from just anybody either. From its first node
+            # after another placement it may overtake its Promote; then it is said again.
             if row.index == 0 or row.need[row.index - 1].node != sender.node:
                 raise _refuse(sender, message, f"{sender.node} does not come before {node} in its need")
         case Killed() if mine and row is not None:
