@@ -151,6 +151,7 @@ class Job:
         except asyncio.CancelledError:
             self.stop()
             await process.wait()
+            self._close(None)
             raise
         finally:
             feeding.cancel()
@@ -216,9 +217,12 @@ class Job:
         writer.write(data)
         await writer.drain()
 
-    def _close(self, stream: int) -> None:
-        transport = getattr(self._process, "_transport", None)
-        pipe = None if transport is None else transport.get_pipe_transport(stream)
+    def _close(self, stream: int | None) -> None:
+        """Our end of one pipe; None: of all, although others may still have theirs."""
+        transport: asyncio.SubprocessTransport | None = getattr(self._process, "_transport", None)
+        if transport is None:
+            return
+        pipe = transport if stream is None else transport.get_pipe_transport(stream)
         if pipe is not None:
             pipe.close()
 
