@@ -17,7 +17,7 @@ from checker.lines import (
     renew,
     use,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdall.checker.beliefs import Hold, holds_of
@@ -124,7 +124,19 @@ def test_overtakes(lines: list[Said]) -> None:
         assert entry.number == plain
 
 
+TWO_AT_ONCE = [
+    meta({"p": {"units": ["x", "y"]}, "n": {"capacity": 4}}, eps=0, max_overtakes=0, max_reclaim=5),
+    claim("a1", {"p": 1}, 1),
+    grant("a1", ["p/x#1"], 2, 3),
+    claim("b1", {"p": 1}, 1),
+    grant("b1", ["p/x#1"], 2, 3),
+    end(120),
+]
+"""One unit twice over the very same time: neither was given after the other."""
+
+
 @given(runs())
+@example(TWO_AT_ONCE)
 def test_the_moment_after_which_a_lease_was_given(lines: list[Said]) -> None:
     history, holds = together(lines)
     known = given_after(history, holds)

@@ -5,6 +5,7 @@ As long as somebody else believed to hold a unit of it, it was not given yet: a 
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from holdall.checker.beliefs import Hold
 from holdall.checker.records import FOREVER
@@ -32,12 +33,18 @@ def given_after(history: History, holds: Sequence[Hold]) -> Mapping[str, int]:
 
 
 def _after_last_holder(holds: list[Hold], known: dict[str, int]) -> None:
-    holds.sort(key=lambda hold: (hold.start, hold.end))
+    holds.sort(key=_span)
     last_end = -FOREVER
-    for hold in holds:
-        _learn(known, hold, last_end)
-        if hold.spans:
-            last_end = max(last_end, hold.end)
+    for _, alike in groupby(holds, _span):
+        # Of two that hold one unit over the very same time (a violation of its own) neither was given after the other.
+        together = list(alike)
+        for hold in together:
+            _learn(known, hold, last_end)
+        last_end = max([last_end, *(hold.end for hold in together if hold.spans)])
+
+
+def _span(hold: Hold) -> tuple[int, int]:
+    return (hold.start, hold.end)
 
 
 def _after_last_lack(capacity: int, holds: Sequence[tuple[Hold, int]], known: dict[str, int]) -> None:
