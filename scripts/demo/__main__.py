@@ -27,6 +27,7 @@ from scripts.demo.stage import Interrupted, Stage, last_lines
 AWAY_S = 4.0
 """How long the first node stays away at least."""
 GRANTS_WHILE_AWAY = 6
+PLACE_LETTERS_MAX = 50
 
 ANN = Runner(
     "ann",
@@ -75,7 +76,10 @@ def main() -> int:
     """Play it; the exit status says whether everything was as promised."""
     stage = Stage()
     stage.take_signals()
-    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="hd-demo-"))
+    place = tempfile.gettempdir()
+    if len(place) > PLACE_LETTERS_MAX:
+        place = "/tmp"  # noqa: S108 (the path of a unix socket has 107 letters at most)
+    folder = Path(tempfile.mkdtemp(dir=place, prefix="hd-demo-"))
     lab = Lab(stage, folder)
     status = 1
     try:

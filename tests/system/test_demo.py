@@ -2,9 +2,11 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,10 +25,13 @@ MARK = "HD_TEST_OF_THE_DEMO"
 def environment() -> Iterator[dict[str, str]]:
     """With a mark that everything inherits which the demonstration starts; all of that must be gone at the end."""
     mark = uuid.uuid4().hex
-    before = set(Path("/tmp").glob("hd-demo-*"))
-    yield {**os.environ, MARK: mark}
-    assert processes_with(mark) == []
-    assert set(Path("/tmp").glob("hd-demo-*")) <= before
+    place = Path(tempfile.mkdtemp(dir="/tmp", prefix="hd"))
+    try:
+        yield {**os.environ, MARK: mark, "TMPDIR": str(place)}
+        assert processes_with(mark) == []
+        assert [*place.iterdir()] == []
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def processes_with(mark: str) -> list[str]:
