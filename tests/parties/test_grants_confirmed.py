@@ -1,11 +1,13 @@
 """A grant counts only on what each of its nodes is known to keep: late ones, ones after a restart, ones with a hard end."""
 
 import pytest
+from parties.party_node import pool
 from parties.renewal_net import CLAIM, EXPIRES_MS, TTL_MS, VALID_MS, Net, cut
 
 from holdall.leases.listing import AliveOk
-from holdall.machine.contract import Address, Message, Received
-from holdall.protocols.chain.messages import Allowed, Promote
+from holdall.machine.contract import Address, CancelTimer, Event, Message, Received, SetTimer, TimerFired
+from holdall.parties.pool_side import PoolSide
+from holdall.protocols.chain.messages import Allowed, Kill, Promote
 from holdall.protocols.vocabulary import (
     Acquire,
     ClaimId,
@@ -207,3 +209,36 @@ def test_a_later_end_is_that_of_units_that_were_exchanged_for_too() -> None:
     assert [type(message) for _, message in net.told] == [Granted, Exchanged, Extended]
     listed = net.claimant().renewals._claims
     assert {entry.for_ms for claim in (CLAIM, OTHER) for entry in listed[claim].entries.values()} == {90_000}
+
+
+def test_a_kill_is_not_remembered_for_ever_of_a_node_that_is_gone() -> None:
+    side = PoolSide("n1", [pool("gpu", "0")], ttl_max_ms=10 * TTL_MS)
+    wants = ((("gpu", 1),),)
+    need = (Visit("n0", wants, epoch=1), Visit("n1", wants, epoch=1))
+    before = Address("n0", "manager")
+    timers: dict[str, int] = {}
+
+    def turn(event: Event) -> None:
+        for effect in side.handle(event):
+            if isinstance(effect, SetTimer):
+                timers[effect.timer] = effect.after_ms
+            elif isinstance(effect, CancelTimer):
+                timers.pop(effect.timer, None)
+
+    turn(Received(before, Kill(CLAIM, 1, 1, 1)))
+    assert list(side.manager.mem) == [CLAIM]
+    ((of_kill, after_ms),) = timers.items()
+    assert after_ms == 10 * EXPIRES_MS
+    # when it comes, it lives by its own ttl
+    stamp = Stamp(1, "n0", CLAIM, 1)
+    turn(Received(before, Promote(CLAIM, 1, 1, need, Terms(ttl_ms=TTL_MS), 1, 2, stamp, (0,), ())))
+    ((of_row, after_ms),) = timers.items()
+    assert (list(side.manager.rows), after_ms) == ([CLAIM], EXPIRES_MS)
+    turn(TimerFired(of_row))
+    assert (side.manager.rows, side.book.leases) == ({}, {})
+    # and one that never comes is forgotten when its node was silent for so long
+    turn(Received(before, Kill(OTHER, 1, 1, 1)))
+    assert list(side.manager.mem) == [OTHER]
+    turn(TimerFired(of_kill))
+    assert side.manager.mem == {}
+    assert side.peers.nodes() == ()

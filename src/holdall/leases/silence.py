@@ -60,8 +60,11 @@ class Silence:
         `anew`: another attempt of it has come. Its node counts from that one's beginning, and it may have come over other
         nodes, so it gets a time of its own.
         """
-        if claim in self._ttl_of and not anew:
+        known = self._ttl_of.get(claim)
+        if known == ttl_ms and not anew:
             return
+        if known is not None and known != ttl_ms:
+            self._take_out(claim, known, out)
         self._ttl_of[claim] = ttl_ms
         of_peer = self._claims.setdefault(claim.node, {})
         if ttl_ms not in of_peer:
@@ -74,12 +77,8 @@ class Silence:
         ttl_ms = self._ttl_of.pop(claim, None)
         if ttl_ms is None:
             return
-        of_peer = self._claims[claim.node]
-        of_peer[ttl_ms].discard(claim)
-        if not of_peer[ttl_ms]:
-            del of_peer[ttl_ms]
-            out.append(CancelTimer(f"{SILENCE_TIMER}{claim.node}/{ttl_ms}"))
-        if not of_peer:
+        self._take_out(claim, ttl_ms, out)
+        if not self._claims[claim.node]:
             del self._claims[claim.node]
             self._is_heard(claim.node, out)
 
@@ -108,6 +107,13 @@ class Silence:
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         return (tuple(sorted(self._ttl_of.items())), tuple(sorted(self._unheard.items())))
+
+    def _take_out(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
+        of_peer = self._claims[claim.node]
+        of_peer[ttl_ms].discard(claim)
+        if not of_peer[ttl_ms]:
+            del of_peer[ttl_ms]
+            out.append(CancelTimer(f"{SILENCE_TIMER}{claim.node}/{ttl_ms}"))
 
     def _is_heard(self, peer: str, out: Effects) -> None:
         if self._unheard.pop(peer, 0):

@@ -145,7 +145,7 @@ class PoolSide:
         for row in tuple(self.manager.rows.values()):
             self._note_row(row, out)
         for claim, mem in self.manager.mem.items():
-            self._note_kill(claim, mem)
+            self._note_kill(claim, mem, out)
         self.peers.restarted()
         return out
 
@@ -283,7 +283,7 @@ class PoolSide:
                 case Save(_, Row() as row):
                     self._note_row(row, out)
                 case Save(key, Mem() as mem) if key.startswith(MEM_KEY):
-                    self._note_kill(claim_named(key.removeprefix(MEM_KEY)), mem)
+                    self._note_kill(claim_named(key.removeprefix(MEM_KEY)), mem, out)
                 case Forget(key) if key.startswith((ROW_KEY, MEM_KEY)):
                     claim = claim_named(key.removeprefix(ROW_KEY).removeprefix(MEM_KEY))
                     manager = self.manager
@@ -295,10 +295,15 @@ class PoolSide:
                 case _:
                     pass
 
-    def _note_kill(self, claim: ClaimId, mem: Mem) -> None:
-        """A kill is remembered until its claim comes again or ends; its node's lists tell when neither will happen."""
+    def _note_kill(self, claim: ClaimId, mem: Mem, out: list[Effect]) -> None:
+        """A kill is remembered until its claim comes again or ends; its node's lists tell when neither will happen.
+
+        Or its node is not heard for as long as any lease may last: it may never come again.
+        """
         if claim.node != self.node and claim in self.manager.mem and claim not in self.manager.rows:
             self.peers.arrived(claim, mem.attempt)
+            if self._ttl_max_ms is not None:
+                self.book.watch(claim, self._ttl_max_ms, out)
 
     def _note_row(self, row: Row, out: list[Effect]) -> None:
         if row.claim.node != self.node and row.claim in self.manager.rows:

@@ -343,7 +343,7 @@ class WholeClient:
     def _renew(self, tenure: Tenure, sent: float, valid_for_ms: int) -> None:
         self._look_at_clock()
         if self.tenure is tenure and sent >= tenure.sent:
-            tenure.sent, tenure.deadline = sent, sent + valid_for_ms
+            tenure.sent, tenure.deadline = sent, max(tenure.deadline, sent + valid_for_ms)
             self._around.renewed(self, tenure)
             self._watch_clock(tenure)
 
