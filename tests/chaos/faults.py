@@ -1,5 +1,6 @@
 """What is done to whom. Every fault ends by itself after a while, or when all are ended."""
 
+import functools
 import random
 import signal
 import time
@@ -74,6 +75,7 @@ class Faults:
         if network is None:
             self._kinds = {kind: do for kind, do in self._kinds.items() if kind not in NO_NETWORK}
         self._due: dict[str, float] = {}
+        self._log = crowd.folder / "faults.log"
 
     # ------------------------------------------------------------ the course of it
 
@@ -130,30 +132,43 @@ class Faults:
                 self._is_back(host, down)
 
     def _is_down(self, host: Host, *, with_clients: bool) -> None:
+        self._note(f"node of {host.name} is dead" + (" with its clients" if with_clients else ""))
         self.down[host.number] = Down(
             self.history.now(), time.monotonic() + self._drawn(self.plan.away_s), with_clients
         )
 
     def _is_back(self, host: Host, down: Down) -> None:
         del self.down[host.number]
+        self._note(f"node of {host.name} is back")
         now = self.history.now()
         self.history.fault("node-down", start=down.since, end=now, excuse=True)
         self.deaths.append(Death(host.name, down.since, now, down.with_clients))
         self.troubles.append(Trouble(host.name, down.since, now))
 
+    def _note(self, text: str) -> None:
+        """For who looks for a cause: what was done to whom, with the stamp of the histories."""
+        with self._log.open("a") as log:
+            log.write(f"{self.history.now()} {text}\n")
+
     def _drawn(self, bounds: tuple[float, float]) -> float:
         return self.chance.uniform(*bounds)
 
-    def _for_a_while(self, kind: str, undo: Callable[[], None], *, client: str | None = None) -> None:
+    def _for_a_while(
+        self, kind: str, whom: str, undo: Callable[[], None], *, client: str | None = None
+    ) -> None:
         """It goes on for a time that is drawn; then it is undone, and said."""
         since = self.history.now()
+        self._note(f"{kind} {whom}")
 
         def over() -> None:
             undo()
+            self._note(f"{kind} {whom} is over")
             self.history.fault(kind, start=since, end=self.history.now(), excuse=True, client=client)
 
         self.counts[kind] += 1
-        self._ongoing.append(Ongoing(time.monotonic() + self._drawn(self.plan.for_s), over))
+        least, most = self.plan.for_s
+        # Most are short, or a wide claim would hardly ever find all its nodes.
+        self._ongoing.append(Ongoing(time.monotonic() + self.chance.triangular(least, most, least), over))
 
     # ------------------------------------------------------------ nodes
 
@@ -217,7 +232,7 @@ class Faults:
             self.stopped.discard(host.number)
             self.troubles.append(Trouble(host.name, since, self.history.now()))
 
-        self._for_a_while("pause-node", go_on)
+        self._for_a_while("pause-node", host.name, go_on)
 
     # ------------------------------------------------------------ servers
 
@@ -228,12 +243,13 @@ class Faults:
     def _kill_server(self) -> None:
         pid = self._server()
         if pid is not None and send(pid, signal.SIGKILL):
+            self._note(f"kill-server {pid}")
             self.counts["kill-server"] += 1
 
     def _pause_server(self) -> None:
         pid = self._server()
         if pid is not None and halt(pid):
-            self._for_a_while("pause-server", lambda: self._continue(pid))
+            self._for_a_while("pause-server", str(pid), lambda: self._continue(pid))
 
     @staticmethod
     def _continue(pid: int) -> None:
@@ -264,7 +280,8 @@ class Faults:
         if place is None or place.process is None or not self.crowd.halt(place):
             return
         process = place.process
-        self._for_a_while("pause-client", lambda: self.crowd.go_on(place, process), client=place.name)
+        go_on = functools.partial(self.crowd.go_on, place, process)
+        self._for_a_while("pause-client", place.name, go_on, client=place.name)
 
     # ------------------------------------------------------------ the network
 
@@ -274,7 +291,9 @@ class Faults:
         if len(self._cuts) > 2 * len(self.hosts):
             return
         one, other = self.chance.sample(range(len(self.hosts)), 2)
-        kind = self.chance.choice(("pair", "pair-one-way", "host", "host-deaf", "host-dumb"))
+        kind = self.chance.choice(
+            ("pair", "pair", "pair-one-way", "pair-one-way", "host", "host-deaf", "host-dumb")
+        )
         everybody = [host.number for host in self.hosts if host.number != one]
         ways = {
             "pair": [(one, other), (other, one)],
@@ -296,7 +315,7 @@ class Faults:
                 network.mend(sender, receiver)
             self._cuts.difference_update(fresh)
 
-        self._for_a_while(f"cut-{kind}", mend)
+        self._for_a_while(f"cut-{kind}", ", ".join(f"h{sender} to h{to}" for sender, to in fresh), mend)
 
     def _lose_packets(self) -> None:
         assert self.network is not None
@@ -310,4 +329,4 @@ class Faults:
             network.lose_none(host)
             self._lossy.discard(host)
 
-        self._for_a_while("loss", none)
+        self._for_a_while("loss", f"h{host}", none)

@@ -18,17 +18,17 @@ TTL_MAX_S = 11.0
 """And so long, and 2 %, a node without its journal waits."""
 
 OFTEN: Mapping[str, Between] = {
-    "kill-client": (5.0, 9.0),
+    "kill-client": (4.0, 6.0),
     "kill-below-run": (12.0, 20.0),
-    "kill-node": (12.0, 20.0),
-    "kill-server": (16.0, 26.0),
-    "lose-host": (35.0, 55.0),
-    "lose-journal": (55.0, 75.0),
-    "pause-client": (9.0, 15.0),
-    "pause-node": (20.0, 32.0),
-    "pause-server": (24.0, 38.0),
-    "cut": (8.0, 12.0),
-    "loss": (28.0, 42.0),
+    "kill-node": (22.0, 34.0),
+    "kill-server": (20.0, 30.0),
+    "lose-host": (60.0, 80.0),
+    "lose-journal": (90.0, 120.0),
+    "pause-client": (8.0, 12.0),
+    "pause-node": (36.0, 54.0),
+    "pause-server": (36.0, 54.0),
+    "cut": (9.0, 12.0),
+    "loss": (40.0, 60.0),
 }
 """How long it is from one fault of a kind to the next."""
 
