@@ -154,7 +154,11 @@ def test_a_node_that_comes_back_without_its_journal_ends_the_whole_lease() -> No
     system.run(12_000)
     (text,) = lost(desk)
     assert "lab-1 has lost its record of it" in text
+    # who stands still does not hear it: what others have of the lease is kept for as long as it was confirmed
+    assert system.holders().keys() == {"psu/0@lab-2"}
+    system.run(TTL_MS + 1_000)
     assert system.holders() == {}
+    assert lost(desk) == []
 
 
 # ------------------------------------------------------------ this node comes up again
@@ -215,6 +219,7 @@ def test_after_a_restart_what_a_node_has_lost_is_told_as_lost_and_to_who_waits_f
     answers = desk.inbox()
     assert [one.code for one in answers if isinstance(one, frames.Denied)] == ["lost"]
     assert any("lab-1 has lost its record" in one.text for one in answers if isinstance(one, frames.Lost))
+    system.run(TTL_MS + 1_000)
     assert system.holders() == {}
 
 

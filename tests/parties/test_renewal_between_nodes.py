@@ -96,7 +96,13 @@ def test_a_node_that_lost_its_journal_says_that_it_does_not_know_the_lease() -> 
     net.run_until(20_000)
     gone = [message for _, message in net.told if isinstance(message, Gone)]
     assert gone == [Gone(CLAIM, "restarted")]
+    # the holder may stand still, and has been told that it has so much time
+    ((at, _),) = [one for one in net.told if isinstance(one[1], Gone)]
+    net.run_until(at + VALID_MS)
+    assert sorted(net.freed) == ["n1"]
+    net.run_until(at + EXPIRES_MS + 100)
     assert sorted(net.freed) == ["n0", "n1"]
+    assert [message for _, message in net.told if isinstance(message, Gone)] == gone
 
 
 def test_a_holder_does_not_outlive_the_quarantine_of_a_node_that_never_hears_its_list() -> None:

@@ -66,6 +66,11 @@ def test_all_kinds_of_fault_at_once(seed: int) -> None:
     assert len(report.figures.faults) >= 10
 
 
+def test_a_client_that_stands_still_while_a_node_forgets_its_lease_is_waited_for() -> None:
+    """A node loses its last turns; the lease's units at other nodes are not free before its holder knows of the loss."""
+    judged(setup_of(ALL_FAULTS, 6065))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1000, 1100))
 def test_many_seeds(seed: int) -> None:

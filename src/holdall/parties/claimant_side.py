@@ -24,6 +24,7 @@ from holdall.machine.contract import (
     Record,
     Save,
     Send,
+    SetTimer,
     TimerFired,
 )
 from holdall.parties.saying import check_to_claimant
@@ -32,8 +33,9 @@ from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.claims import AnyPhase, Ending, Inside, Trying, Waiting, family_of
 from holdall.protocols.chain.messages import Allowed, Queued, RowGone, ToClaimantOnWire, Tried
 from holdall.protocols.chain.rows import claim_named
-from holdall.protocols.vocabulary import ClaimId, LeaseLost, ToClaimant, UnitGrant
+from holdall.protocols.vocabulary import ClaimId, Gone, LeaseLost, Release, ToClaimant, UnitGrant
 
+DOOM_TIMER = "doom/"
 _VERBS: tuple[type, ...] = get_args(ToClaimant)
 _ANSWERS: tuple[type, ...] = get_args(ToClaimantOnWire)
 
@@ -45,12 +47,15 @@ class ClaimantSide:
         self, claimant: Claimant, *, rho_ppm: int = 20_000, margin_ms: int = 500, incarnation: int = 1
     ) -> None:
         self.claimant = claimant
+        self._rho_ppm = rho_ppm
         self.renewals = Renewals(claimant.node, rho_ppm=rho_ppm, margin_ms=margin_ms, incarnation=incarnation)
         self._held_back: dict[ClaimId, Received] = {}
         """Grants by units of nodes that may have lost them since, or don't answer: they count when these confirm them."""
         self._to_prove: dict[ClaimId, int] = {}
         """Attempts whose grant all nodes have to confirm: of before a restart, as what was said meanwhile was never heard;
         and those that come again after a grant that was never confirmed."""
+        self._doomed: set[ClaimId] = set()
+        """Leases that are lost before their time, whose holders have been told: they end when that time is over."""
         self._to_confirm: set[ClaimId] = set()
         """Claims of before a restart, of which the agent is to hear when they may go on."""
 
@@ -64,6 +69,8 @@ class ClaimantSide:
         match event:
             case TimerFired(timer) if timer.startswith((RENEW_TIMER, DEADLINE_TIMER)):
                 self._lose(self.renewals.fired(timer, out), out)
+            case TimerFired(timer) if timer.startswith(DOOM_TIMER):
+                self._doom_over(claim_named(timer.removeprefix(DOOM_TIMER)), out)
             case TimerFired():
                 self._tell(event, out)
             case Received(sender, message):
@@ -130,16 +137,17 @@ class ClaimantSide:
             self.renewals.key(),
             tuple(sorted(self._held_back)),
             tuple(sorted(self._to_prove.items())),
+            tuple(sorted(self._doomed)),
             tuple(sorted(self._to_confirm)),
         )
 
     def copy(self) -> Self:
         """An independent twin."""
         twin = object.__new__(type(self))
-        twin.claimant = self.claimant.copy()
+        twin.claimant, twin._rho_ppm = self.claimant.copy(), self._rho_ppm
         twin.renewals = self.renewals.copy()
         twin._held_back, twin._to_confirm = dict(self._held_back), set(self._to_confirm)
-        twin._to_prove = dict(self._to_prove)
+        twin._to_prove, twin._doomed = dict(self._to_prove), set(self._doomed)
         return twin
 
     # ------------------------------------------------------------ answers of managers
@@ -219,7 +227,7 @@ class ClaimantSide:
         sender = Address(self.claimant.node, "holder")
         for claim, node, reason in lost:
             phase = self.claimant.claims.get(claim)
-            if phase is None:
+            if phase is None or (claim in self._doomed and reason != "expired"):
                 continue
             # A companion's units are part of the lease that it was exchanged for.
             owner = family_of(phase.plan.companion_of or claim)
@@ -232,7 +240,25 @@ class ClaimantSide:
                 out.append(
                     Send(self.claimant.agent, LostAt(owner, node, self.renewals.quiet_ms(claim, node)))
                 )
+                if reason != "expired":
+                    self._doom(claim, owner, reason, phase.plan.terms.ttl_ms, out)
+                    continue
             self._tell(Received(sender, LeaseLost(owner, reason)), out)
+
+    def _doom(self, claim: ClaimId, owner: ClaimId, reason: str, ttl_ms: int, out: list[Effect]) -> None:
+        """The holder hears that the lease is lost; what other nodes have of it is kept until that is certain.
+
+        It may stand still, and believe in the lease for as long as it was confirmed.
+        """
+        self._doomed.add(claim)
+        out.append(Send(self.claimant.agent, Gone(owner, reason)))
+        out.append(SetTimer(f"{DOOM_TIMER}{claim}", ttl_ms * (1_000_000 + self._rho_ppm) // 1_000_000))
+
+    def _doom_over(self, claim: ClaimId, out: list[Effect]) -> None:
+        phase = self.claimant.claims.get(claim)
+        if claim in self._doomed and isinstance(phase, Inside):
+            owner = family_of(phase.plan.companion_of or claim)
+            self._tell(Received(self.claimant.agent, Release(owner)), out)
 
     def _tell(self, event: Event, out: list[Effect]) -> None:
         """The claimant handles it; what it saves tells which claims there are."""
@@ -250,6 +276,7 @@ class ClaimantSide:
     def _over(self, claim: ClaimId, out: list[Effect]) -> None:
         self.renewals.over(claim, out)
         self._held_back.pop(claim, None)
+        self._doomed.discard(claim)
         self._to_prove.pop(claim, None)
         self._to_confirm.discard(claim)
 

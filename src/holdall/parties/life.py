@@ -57,8 +57,9 @@ class Losses:
         self._state = state
 
     def lost_at(self, message: LostAt) -> None:
-        """Kept for the text of the end that follows in this turn."""
-        self._state.lost_at[message.claim] = message
+        """Kept for the text of the end that follows in this turn; of a lease that is told as lost already, nothing follows."""
+        if message.claim in self._state.claims:
+            self._state.lost_at[message.claim] = message
 
     def text(self, claim: Claim, reason: str) -> str:
         """For the holder: what is lost, why, since when; without the void fences."""
