@@ -184,6 +184,13 @@ def test_one_timer_for_all_claims_of_a_silent_peer_with_one_ttl() -> None:
     book.set_aside(slow, 1, {"gpu": 1}, Terms(ttl_ms=60_000), out)
     out.clear()
     book.heard("n1", out)
+    assert out == [
+        CancelTimer("book/silent/later/n1/10000"),
+        SetTimer("book/silent/n1/10000", 10_200),
+        SetTimer("book/silent/n1/60000", 61_200),
+    ]
+    out.clear()
+    book.heard("n1", out)
     assert out == [SetTimer("book/silent/n1/10000", 10_200), SetTimer("book/silent/n1/60000", 61_200)]
     book.heard("n2", out)
     assert len(out) == 2
@@ -193,6 +200,26 @@ def test_one_timer_for_all_claims_of_a_silent_peer_with_one_ttl() -> None:
     assert book.units(slow, 1)
     book.fired("book/silent/n1/10000", out)
     assert len(guard.heard) == 2
+
+
+def test_what_comes_for_a_silent_peer_does_not_lengthen_what_was_here_before() -> None:
+    book, guard = book_of()
+    out: list[Effect] = []
+    sent_on, sent_later = ClaimId("n1", 1, 2), ClaimId("n1", 1, 3)
+    book.set_aside(THERE, 1, {"gpu": 1}, SHORT, out)
+    out.clear()
+    book.watch(sent_on, 10_000, out)
+    assert out == [SetTimer("book/silent/later/n1/10000", 10_200)]
+    book.fired("book/silent/n1/10000", out)
+    assert guard.heard == [(THERE, "expired")]
+    # the timer of the first ones is gone with them, so who comes now begins it anew
+    out.clear()
+    book.watch(sent_later, 10_000, out)
+    assert out == [SetTimer("book/silent/n1/10000", 10_200)]
+    book.fired("book/silent/later/n1/10000", out)
+    assert guard.heard[1:] == [(sent_on, "expired")]
+    book.fired("book/silent/n1/10000", out)
+    assert guard.heard[2:] == [(sent_later, "expired")]
 
 
 def test_claims_of_the_own_node_are_not_watched() -> None:
