@@ -27,7 +27,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "matplotlib": ("lab/",),
     "sqlite3": ("node/store.py",),
     "nats": ("bus/",),
-    "nkeys": ("bus/keys.py",),
     "cryptography": ("bus/",),
     "nkeys": ("bus/",),
 }

@@ -9,7 +9,9 @@ import pytest
 from holdall.model import frames
 from holdall.model.why import Blocker, NeedWhy, NodeLine, Why
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "listings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "listings.md").read_text(
+    encoding="utf-8"
+)
 
 ROWS: dict[str, type[msgspec.Struct]] = {
     "Pools": frames.PoolRow,

@@ -135,7 +135,9 @@ class Stress:
         return f"unix://{self.lab.socket}"
 
     def run(self) -> Outcome:
-        self.history.meta({pool: UnitNames([f"{unit}@{NODE}" for unit in units_of(pool)]) for pool in POOLS}, max_wait="60s")
+        self.history.meta(
+            {pool: UnitNames([f"{unit}@{NODE}" for unit in units_of(pool)]) for pool in POOLS}, max_wait="60s"
+        )
         units = GuardedUnits(self.lab.folder / "units.sock", self.histories / "units.jsonl")
         units.start()
         self.lab.start("--new")

@@ -150,7 +150,10 @@ def paused_over_its_lease(bench: Bench, style: str) -> tuple[Report, list[Write]
     Returns the first's report, what the store had of the first, and the writes of the second.
     """
     with HistoryWriter(bench.history("driver"), "driver") as driver:
-        driver.meta({pool: UnitNames([f"{unit}@lab-1" for unit in units]) for pool, units in POOLS.items()}, max_wait="60s")
+        driver.meta(
+            {pool: UnitNames([f"{unit}@lab-1" for unit in units]) for pool, units in POOLS.items()},
+            max_wait="60s",
+        )
         process = first_writer(bench, style)
         try:
             until(lambda: bench.steps == 1, "it is in the middle of a step")

@@ -130,9 +130,7 @@ class JoinPort:
         if objection := self._codes.objection(request.secret, request.public):
             return f"{objection}. {ANEW}"
         if difference := request.facts.differs(self._system.membership.facts):
-            return (
-                f"{difference}; all nodes of a system share it. Set [defaults] as the system has it, then join again."
-            )
+            return f"{difference}; all nodes of a system share it. Set [defaults] as the system has it, then join again."
         if node == self._system.membership.node:
             return "this is the key of the node that you want to join: give the other one a state folder of its own."
         if len(self._system.members.known) >= MEMBERS_MAX:

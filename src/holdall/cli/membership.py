@@ -43,7 +43,9 @@ def forget(
     node_name: Annotated[
         str, typer.Argument(metavar="NODE", help="Name or id of a node that never comes back.")
     ],
-    force: Annotated[bool, typer.Option("--force", help="Also when it is heard, or was a short while ago.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when it is heard, or was a short while ago.")
+    ] = False,
     url: Url = "",
 ) -> None:
     """Remove a node from the system for good: it is shut out, and its name is free."""

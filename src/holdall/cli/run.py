@@ -124,7 +124,9 @@ def run(
 
         node = place_of(wishes)
         if node is not None and history:
-            raise BadSpec("--history is written where the command runs; leave it out beside --on another node")
+            raise BadSpec(
+                "--history is written where the command runs; leave it out beside --on another node"
+            )
         if node is not None:
             raise typer.Exit(Elsewhere(wishes, node).run())
     raise typer.Exit(Run(wishes).run())
