@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from holdall.cli.run_lines import rows_of, waiting_lines
-from holdall.cli.tables import plain, print_json, print_table
+from holdall.cli.tables import granted_units, plain, print_json, print_table
 from holdall.cli.why import bound_text, ordinal, why_lines
+from holdall.model.frames import HeldUnit, LeaseView
 from holdall.model.why import Blocker, NeedWhy, Why
 
 WHY = Why(
@@ -91,3 +92,13 @@ def test_a_run_that_waits_for_what_is_out_of_service_is_told_where_to_look() -> 
     assert first == "waiting   psu:3 unusable (2 of 3 free)"
     assert second.endswith("units are out of service, see: holdall pools")
     assert "out of service" not in "".join(waiting_lines(WHY))
+
+
+def test_a_grant_names_the_nodes_of_its_units_where_they_are_several() -> None:
+    def lease(*units: HeldUnit) -> LeaseView:
+        empty = LeaseView("", "", "", 0, "", "active", (), (), 0, 0, 30_000, None, 0, renewing=True)
+        return msgspec.structs.replace(empty, units=units)
+
+    board, gpu = HeldUnit("board", "board-1", "lab-1", 7), HeldUnit("gpu", "0", "lab-2", 8)
+    assert granted_units(lease(board)) == "board-1 fence 7"
+    assert granted_units(lease(board, gpu)) == "board-1@lab-1 fence 7 · gpu/0@lab-2 fence 8"

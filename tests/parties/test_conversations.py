@@ -277,6 +277,24 @@ def test_a_guardian_takes_the_lease_over_and_reports_the_end() -> None:
     assert node.ask("log").log[-1].text == "command ended with 3"
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("not-renewed: no renewal was confirmed for 30 s", "lost"),
+        ("for-over: its hard end (--for) has come", "expired"),
+        ("wrapper-gone: holdall run has ended", "released"),
+    ],
+)
+def test_the_history_says_of_a_stopped_command_what_became_of_its_lease(reason: str, kind: str) -> None:
+    node = Node(pool("gpu", "0"))
+    client = Client(node, "a")
+    lease = client.gets("gpu:1")
+    client.releases(lease, exit=frames.ExitRecord(signal=15, reason=reason))
+    row = node.ask("log").log[-1]
+    assert (row.kind, row.text) == (kind, f"command ended by signal 15 ({reason})")
+    assert not node.held()
+
+
 def test_a_session_comes_back_over_another_connection_and_a_false_secret_begins_a_new_one() -> None:
     node = Node(pool("gpu", "0"))
     client = Client(node, "a")

@@ -173,7 +173,9 @@ class Server:
                 done, _ = await asyncio.wait((ended,), timeout=PROBE_S)
                 self._tail.read()
                 if done:
-                    return f"{_status(process.returncode)}: {self._last_words()}"
+                    # Who is killed has no last words: the latest line is about something else.
+                    words = "" if process.returncode == -signal.SIGKILL else f": {self._last_words()}"
+                    return f"{_status(process.returncode)}{words}"
                 silent = 0 if await self._greets() else silent + 1
             await _end(process)
             return f"it did not greet anybody {SILENT_PROBES_MAX} times in a row and was killed"

@@ -9,13 +9,13 @@ import typer
 from holdall.cli.completion import complete_claim, complete_lease, complete_need
 from holdall.cli.needs import read_needs
 from holdall.cli.options import BOUNDED_NOTE, HOUR_MS, Json, Url, converse, is_patient, own_key, read_wait
-from holdall.cli.tables import clock_time, plain, print_json
+from holdall.cli.tables import clock_time, granted_units, plain, print_json
 from holdall.cli.why import why_lines
 from holdall.client.conversation import Conversation
 from holdall.model import frames
 from holdall.model.durations import finite_duration, show_duration
 from holdall.model.errors import BadSpec, Unreachable
-from holdall.model.names import short_id, unit_text
+from holdall.model.names import short_id
 
 app = typer.Typer()
 
@@ -85,11 +85,10 @@ def lease(
     if json:
         print_json("lease", granted.lease, key=granted.key)
         return
-    units = " · ".join(
-        f"{plain(unit_text(unit.pool, unit.name))} fence {unit.fence}" for unit in granted.lease.units
-    )
     until = clock_time(granted.lease.until_ms) if granted.lease.until_ms is not None else "no end"
-    sys.stderr.write(f"granted   lease {short_id(granted.lease.lease)}  {units}   until {until}\n")
+    sys.stderr.write(
+        f"granted   lease {short_id(granted.lease.lease)}  {granted_units(granted.lease)}   until {until}\n"
+    )
     sys.stderr.write("          end it with: holdall release KEY\n")
     sys.stdout.write(granted.key + "\n")
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdall.cli.tables import clock_time, plain
+from holdall.cli.tables import clock_time, granted_units, plain
 from holdall.cli.why import blocker_text, place_text
 from holdall.model import frames
 from holdall.model.durations import show_duration
-from holdall.model.names import short_id, unit_text
+from holdall.model.names import short_id
 from holdall.model.why import NeedWhy, Why
 
 PLAIN_EVERY_SECONDS = 30.0
@@ -55,13 +55,12 @@ class RunLines:
             self._event("granted", lease=granted, waited_ms=round(waited_seconds * 1000), view=view)
             return
         self._clear()
-        units = " · ".join(
-            f"{plain(unit_text(unit.pool, unit.name))} fence {unit.fence}" for unit in granted.units
-        )
         waited = f"after {waited_seconds:.0f} s, " if waited_seconds >= 1 else ""
         last = "" if for_left_ms is None else f", at most {show_duration(_whole_seconds(for_left_ms))}"
         ttl = "part of the lease you hold" if view else f"ttl {show_duration(granted.ttl_ms)} renewing"
-        self._write(f"granted   lease {short_id(granted.lease)}  {units}   {waited}{ttl}{last}\n")
+        self._write(
+            f"granted   lease {short_id(granted.lease)}  {granted_units(granted)}   {waited}{ttl}{last}\n"
+        )
 
     def ended(self, event: str, text: str) -> None:
         """The end, where there is something to say about it."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from holdall.model.durations import show_duration
-from holdall.model.frames import NotAsked
+from holdall.model.frames import LeaseView, NotAsked
+from holdall.model.names import unit_text
 
 SHORT_CELL = 10
 """Letters up to which a column is never broken, whatever the width of the terminal."""
@@ -65,6 +66,15 @@ def _print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> No
 def plain(text: str) -> str:
     """`text` without control characters: what others wrote can't move the cursor of who reads it."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def granted_units(lease: LeaseView) -> str:
+    """`psu-1 fence 7 · psu-2 fence 8`; `psu-1@lab-2 fence 7 · …` where they lie on several nodes."""
+    several = len({unit.node for unit in lease.units}) > 1
+    return " · ".join(
+        f"{plain(unit_text(unit.pool, unit.name) + (f'@{unit.node}' if several else ''))} fence {unit.fence}"
+        for unit in lease.units
+    )
 
 
 def clock_time(wall_ms: int) -> str:

@@ -9,6 +9,7 @@ from holdall.model.names import pool_name, short_id
 from holdall.parties.ends import Ends
 from holdall.parties.finding import HELD, Finding, is_named, per_node, units_named
 from holdall.parties.granting import Granting
+from holdall.parties.life import silent_nodes
 from holdall.parties.messages import Asked
 from holdall.parties.records import ClaimRecord
 from holdall.parties.revoking import Revoking
@@ -23,6 +24,9 @@ from holdall.protocols.vocabulary import (
     Shrink,
     UnitGrant,
 )
+
+STOPPED_AS = {"not-renewed": "lost", "for-over": "expired"}
+"""The row in the history of a lease that its guardian gives back because it was over for the holder, by the reason."""
 
 
 class Holding:
@@ -51,6 +55,10 @@ class Holding:
         text = f"revoked: {record.revoked}" if record.phase == "draining" else ""
         if frame.exit is not None:
             text = "; ".join(part for part in (text, exit_text(frame.exit)) if part)
+            if kind == "released":
+                kind = STOPPED_AS.get(frame.exit.reason.partition(":")[0], kind)
+            if kind == "lost" and (silent := silent_nodes(self._state, record)):
+                text += f"; silent: {', '.join(silent)}"
         if record.phase not in HELD:
             kind = what = "cancelled"
             self._ends.deny(claim, NotGranted.code, f"cancelled by {session.record.holder}")
