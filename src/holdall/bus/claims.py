@@ -54,24 +54,6 @@ def user_text(account_seed: str, user: str, system: str, node: str, now_s: int) 
     return _signed(account_seed, user, node, now_s, nats)
 
 
-def issued_at(text: str) -> int:
-    """When a text was signed, in Unix seconds. Raises ValueError. Says nothing about who signed it."""
-    parts = text.split(".")
-    if len(parts) != 3:
-        raise ValueError("not three parts")
-    try:
-        claims = msgspec.json.decode(
-            base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_IssuedAt
-        )
-    except (msgspec.DecodeError, RecursionError) as problem:
-        raise ValueError(str(problem)) from None
-    return claims.iat
-
-
-class _IssuedAt(msgspec.Struct):
-    iat: int
-
-
 def _signed(seed: str, subject: str, name: str, now_s: int, nats: Mapping[str, object]) -> str:
     claims: dict[str, object] = {"iat": now_s, "iss": public_half(seed), "name": name, "sub": subject}
     digest = hashlib.new("sha512_256", msgspec.json.encode(claims)).digest()

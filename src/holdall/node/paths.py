@@ -6,7 +6,6 @@ from pathlib import Path
 SOCKET_NAME = "holdall.sock"
 JOURNAL_NAME = "holdall.db"
 LOCK_NAME = "holdall.lock"
-PID_NAME = "holdall.pid"
 KEY_NAME = "node.key"
 BUS_NAME = "bus"
 """Folder of what the bus needs: certificates, rights, its server's files."""

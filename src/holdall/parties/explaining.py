@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdall.model.frames import LeaseView
 from holdall.model.names import short_id
 from holdall.model.spec import show_need
@@ -336,8 +334,3 @@ def units_of(count: int, known: Numbers | None) -> int:
     if count != ALL:
         return count
     return 1 if known is None else max(known.usable, 1)
-
-
-def same_but_for_time(one: Why, other: Why) -> bool:
-    """Whether two answers tell a waiting client the same."""
-    return msgspec.structs.replace(one, note="") == msgspec.structs.replace(other, note="")

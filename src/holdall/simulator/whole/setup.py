@@ -149,10 +149,6 @@ class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         clients = self.nodes * self.wants.clients
         return 3 * self.quarantine_ms + 3 * clients * self.wants.hold_ms + 30_000
 
-    def nodes_of_run(self) -> tuple[str, ...]:
-        """Ids, in the order in which nodes are visited."""
-        return tuple(node_id(number) for number in range(self.nodes))
-
     def pools_on(self, number: int) -> tuple[PoolSpec, ...]:
         """The pools of a node."""
         wants = self.wants
