@@ -200,6 +200,8 @@ def test_any_one_of_the_first_three_is_killed_and_claims_over_the_others_go_on(
     for hub in hubs:
         hub.close()
     assert len(waits) == 6
+    # Each took about 0.05 s on a busy machine; what the death costs is said to be less than this.
+    assert max(waits) <= 2.0
     with capsys.disabled():
         print(
             f"\nh{dead} killed: the next 6 claims over the others took {went_on:.2f} s, at most {max(waits):.2f} s each"
