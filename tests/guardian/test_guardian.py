@@ -131,7 +131,9 @@ def test_pulses_of_the_wrapper_keep_the_command_running(node: ScriptedNode, tmp_
 
 def test_c9_a_silent_node_stops_the_command_at_its_deadline_and_not_before(node: ScriptedNode) -> None:
     node.answers_beats = False
-    with Guarded(node, *script("trap '' TERM", "while :; do sleep 1; done"), grace_ms=600) as guarded:
+    with Guarded(
+        node, *script("trap '' TERM", "while :; do sleep 1; done"), grace_ms=600, deadline_in_ms=1_500
+    ) as guarded:
         pid = guarded.started(valid_for_ms=1_500)
         for _ in range(3):
             guarded.tell(orders.Pulse())
@@ -143,7 +145,7 @@ def test_c9_a_silent_node_stops_the_command_at_its_deadline_and_not_before(node:
 
 
 def test_an_unreachable_node_stops_the_command_and_says_since_when(node: ScriptedNode) -> None:
-    with Guarded(node, *script("sleep 1000"), grace_ms=600) as guarded:
+    with Guarded(node, *script("sleep 1000"), grace_ms=600, deadline_in_ms=1_500) as guarded:
         pid = guarded.started(valid_for_ms=1_500)
         node.go_away()
         for _ in range(3):

@@ -54,6 +54,7 @@ class Keeper:
         self.vigil = Vigil(
             deadline_ms=start.deadline_ms, hard_end_ms=start.hard_end_ms, grace_ms=start.grace_ms
         )
+        self.vigil.running = False
         self.silence = Silence(limit_ms=start.ttl_ms // SILENCE_SHARE, now_ms=_monotonic_ms())
         self.terminal = Terminal.open() if start.terminal else None
         self.lease_file = LeaseFile(start.lease_file, start.lease)
@@ -165,8 +166,9 @@ class Keeper:
                 )
             )
         self._write_lease_file("active" if self.vigil.reason is None else "stopping")
-        if self.group is None and self._exit is None and self.vigil.act(boottime_ms()) is None:
+        if self.group is None and self._exit is None and self.vigil.leaves_time(boottime_ms()):
             self._say(orders.Attached())
+            self.vigil.running = True
             self._begin()
 
     def _write_lease_file(self, state: str) -> None:

@@ -16,6 +16,8 @@ from holdall.guardian.orders import Start
 from holdall.model import frames
 from holdall.model.framing import FrameBuffer, FrameTooLong
 
+ASK_LEAST_MS = 200
+"""Between two renewals that are asked for because the end is near."""
 RETRY_FIRST_MS = 50
 RETRY_MAX_MS = 1_000
 LOOK_AGAIN_MS = (1_000, 250)
@@ -266,6 +268,7 @@ class Tether:
         self.attached = True
         self.lease = granted.lease.lease
         self._hard_end_ms = None if granted.for_left_ms is None else sent + granted.for_left_ms
+        self._ask_in_time(sent + granted.valid_for_ms)
         return [Confirmed(sent, sent + granted.valid_for_ms, self._hard_end_ms, granted.lease)]
 
     def _renewed(self, beat: frames.BeatOk) -> list[Happening]:
@@ -279,7 +282,15 @@ class Tether:
             # The node has come up again and waits for the word of other nodes: what was confirmed before counts.
             self._ask_at_ms = boottime_ms() + RETRY_FIRST_MS
             return []
+        self._ask_in_time(sent + valid_for)
         return [Confirmed(sent, sent + valid_for, self._hard_end_ms)]
+
+    def _ask_in_time(self, deadline_ms: int) -> None:
+        """Where units lie on other nodes, theirs may be confirmed anew in between: hear it before the command has to stop."""
+        now = boottime_ms()
+        left_ms = deadline_ms - self.start.grace_ms - now
+        if now + left_ms <= self._ask_at_ms + ASK_LEAST_MS:
+            self._ask_at_ms = min(self._ask_at_ms, now + max(ASK_LEAST_MS, left_ms // 2))
 
     def _denied(self, denied: frames.Denied) -> list[Happening]:
         if self._sent_ms.pop(denied.n, None) is None and denied.n != 0:

@@ -45,6 +45,8 @@ class Vigil:
         self.reason: Reason | None = None
         self.kill_at_ms: int | None = None
         self.killing = False
+        self.running = True
+        """False before the command has been started: then nothing needs time to stop."""
         self._term_due = False
 
     @property
@@ -75,7 +77,7 @@ class Vigil:
     def act(self, now_ms: int) -> Act | None:
         """What is due now. KILL comes again at every call until nobody is left: forks can outrun one."""
         end = self.end_ms
-        if self.reason is None and end is not None and now_ms >= end - self.grace_ms:
+        if self.reason is None and end is not None and now_ms >= end - self._lead_ms:
             by_for = self.hard_end_ms is not None and end == self.hard_end_ms
             self.stop(Reason.FOR_OVER if by_for else Reason.NOT_RENEWED, now_ms)
         if self.kill_at_ms is not None and now_ms >= self.kill_at_ms:
@@ -92,7 +94,15 @@ class Vigil:
         if self.kill_at_ms is not None:
             return self.kill_at_ms
         end = self.end_ms
-        return None if end is None else end - self.grace_ms
+        return None if end is None else end - self._lead_ms
+
+    def leaves_time(self, now_ms: int) -> bool:
+        """Whether a command that is started now would not have to be stopped at once."""
+        return self.reason is None and (self.end_ms is None or now_ms < self.end_ms - self.grace_ms)
+
+    @property
+    def _lead_ms(self) -> int:
+        return self.grace_ms if self.running else 0
 
 
 class Silence:
