@@ -46,21 +46,20 @@ def other_letter(text: str, place: int) -> str:
     return text[:place] + ("A" if text[place] != "A" else "B") + text[place + 1 :]
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda _: "",
-        lambda seed: seed[:-1],
-        lambda seed: seed + "AAAA",
-        lambda seed: other_letter(seed, 20),
-        lambda seed: other_letter(seed, len(seed) - 1),
-        lambda seed: "SO" + seed[2:],
-        lambda _: "é" * 58,
-    ],
-)
-def test_a_damaged_key_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object) -> None:
-    assert callable(spoil)
-    text = spoil(new_seed())
+SEED = new_seed()
+DAMAGED = [
+    "",
+    SEED[:-1],
+    SEED + "AAAA",
+    other_letter(SEED, 20),
+    other_letter(SEED, len(SEED) - 1),
+    "SO" + SEED[2:],
+    "é" * 58,
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_key_is_refused_and_left_as_it_is(tmp_path: Path, text: str) -> None:
     (tmp_path / paths.KEY_NAME).write_text(text)
     (tmp_path / paths.KEY_NAME).chmod(0o600)
     with pytest.raises(BadConfig, match="is damaged"):

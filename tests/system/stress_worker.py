@@ -68,7 +68,12 @@ def work(orders: Orders) -> None:
     guard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     guard.connect(orders.guard)
     ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        ended.set()
+
+    signal.signal(signal.SIGTERM, end)
     with guard, contextlib.closing(connected(orders, ended)) as hub:
         for number in range(orders.claims):
             if ended.is_set():

@@ -50,13 +50,15 @@ def test_c13_every_node_tells_the_same_and_a_node_that_does_not_answer_is_named(
     a, b, c = joined(hosts)
     key = lease(b, "bench-b", "soak")
     lease(c, "psu:3", "all of them")
-    waiting = subprocess.Popen(
-        [*HOLDALL, "run", "--need", "bench-b", "--need", "bench-a", "--reason", "both", "--", "true"],
-        cwd=a.folder,
-        env=a.environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    said = a.folder / "waiting.txt"
+    with said.open("w") as stderr:
+        waiting = subprocess.Popen(
+            [*HOLDALL, "run", "--need", "bench-b", "--need", "bench-a", "--reason", "both", "--", "true"],
+            cwd=a.folder,
+            env=a.environment,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+        )
     try:
         until(lambda: len(look(c, "queue")["waiting"]) == 1, "it waits")
         for node in (a, b, c):
@@ -88,7 +90,7 @@ def test_c13_every_node_tells_the_same_and_a_node_that_does_not_answer_is_named(
         assert {row["node"] for row in look(c, "pools", "--local")["pools"]} == {"lab-c"}
 
         assert b.command("release", key).returncode == 0
-        assert waiting.wait(60) == 0
+        assert waiting.wait(60) == 0, said.read_text()
 
         assert b.process is not None
         b.process.send_signal(signal.SIGSTOP)

@@ -132,7 +132,7 @@ class Silence:
     def _take_out(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
         for groups, prefix in ((self._claims, ""), (self._later, _LATER)):
             of_peer = groups.get(claim.node, {})
-            if claim not in of_peer.get(ttl_ms, ()):
+            if claim not in of_peer.get(ttl_ms, set()):
                 continue
             of_peer[ttl_ms].discard(claim)
             if not of_peer[ttl_ms]:
