@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from types import FrameType
 
 import msgspec
 

@@ -57,8 +57,8 @@ class Answers:
                 self._released(answer)
             case frames.Listing():
                 self._listed(answer)
-            case frames.Happened() | frames.Drained():
-                pass  # asked for by commands of their own, not through a link
+            case _:
+                pass  # history, nodes, commands on other nodes: asked for by commands of their own, not through a link
 
     def _queued(self, queued: frames.Queued) -> None:
         call = self._session.calls.get(queued.n)

@@ -132,10 +132,11 @@ class Silence:
     def _take_out(self, claim: ClaimId, ttl_ms: int, out: Effects) -> None:
         for groups, prefix in ((self._claims, ""), (self._later, _LATER)):
             of_peer = groups.get(claim.node, {})
-            if claim not in of_peer.get(ttl_ms, set()):
+            claims = of_peer.get(ttl_ms)
+            if claims is None or claim not in claims:
                 continue
-            of_peer[ttl_ms].discard(claim)
-            if not of_peer[ttl_ms]:
+            claims.discard(claim)
+            if not claims:
                 del of_peer[ttl_ms]
                 out.append(CancelTimer(_timer(prefix + claim.node, ttl_ms)))
         if not self._later.get(claim.node, True):
