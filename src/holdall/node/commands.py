@@ -222,9 +222,16 @@ class Job:
         transport: asyncio.SubprocessTransport | None = getattr(self._process, "_transport", None)
         if transport is None:
             return
-        pipe = transport if stream is None else transport.get_pipe_transport(stream)
-        if pipe is not None:
-            pipe.close()
+        if stream is not None:
+            pipe = transport.get_pipe_transport(stream)
+            if pipe is not None:
+                pipe.close()
+            return
+        typed = transport.get_pipe_transport(0)
+        if isinstance(typed, asyncio.WriteTransport):
+            # Closed, it would wait for ever until a command that is gone has read what was typed.
+            typed.abort()
+        transport.close()
 
 
 def _nowhere(report: JobReport) -> None:
