@@ -26,6 +26,8 @@ def judge(plan: Plan, outcome: Outcome, folder: Path) -> str:
     assert outcome.kills >= floors.kills, kept
     assert outcome.pauses >= floors.pauses, kept
     assert outcome.cuts >= floors.cuts, kept
+    measured = len(outcome.reclaims.after_client_hosts) + len(outcome.reclaims.after_pool_hosts)
+    assert measured >= floors.reclaims, kept
     shutil.rmtree(folder)
     return figures
 

@@ -45,6 +45,8 @@ class Floors:
     cuts: int = 0
     grants: int = 0
     contended: int = 0
+    reclaims: int = 0
+    """Units of which it was measured when they were back."""
 
 
 @dataclass(frozen=True, slots=True)

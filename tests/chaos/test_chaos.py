@@ -43,5 +43,5 @@ def test_four_hosts_under_faults(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.long
 def test_five_hosts_under_faults_for_three_minutes(capsys: pytest.CaptureFixture[str]) -> None:
-    floors = Floors(kills=40, pauses=20, cuts=15, grants=2_000, contended=700)
+    floors = Floors(kills=40, pauses=20, cuts=15, grants=2_000, contended=700, reclaims=4)
     stormed(Plan(seed=SEED + 1, pools=pools_of_hosts(5), seconds=180, floors=floors, processes=20), capsys)

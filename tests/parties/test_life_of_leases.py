@@ -108,7 +108,7 @@ def test_a_grant_by_a_node_that_stands_still_is_told_when_it_answers_with_enough
     system.check()
 
 
-def test_a_silent_node_is_shown_with_since_when_until_it_answers_again() -> None:
+def test_c15_a_silent_node_is_shown_with_since_when_until_it_answers_again() -> None:
     system = lab()
     desk = system.client("a", "desk")
     leased(system, desk, "gpu", "psu")
@@ -125,7 +125,7 @@ def test_a_silent_node_is_shown_with_since_when_until_it_answers_again() -> None
     assert lost(desk) == []
 
 
-def test_a_node_that_returns_has_its_leases_as_before_and_gives_nothing_of_them_to_others() -> None:
+def test_c15_a_node_that_returns_has_its_leases_as_before_and_gives_nothing_of_them_to_others() -> None:
     system = lab()
     desk, other = system.client("a", "desk"), system.client("b", "desk")
     lease = leased(system, desk, "gpu", "psu")

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from bus.test_foreign import Theirs
 from node.waiting import until
-from system.many_nodes import NodeProcess, System, is_alive, system
+from system.many_nodes import NodeProcess, System, free_ports, is_alive, system
 
 NEVER_STATUS = 65
 
@@ -108,6 +108,23 @@ def test_c14_a_copied_state_folder_is_refused_and_the_node_that_it_was_copied_fr
     assert "another process with the identity of this node" in said.splitlines()[-1]
     assert run(a, "bench-a", "bench-b") == "0@lab-a 0@lab-b"
     assert run(b, "bench-a", "bench-b") == "0@lab-a 0@lab-b"
+
+
+def test_c14_a_node_that_comes_back_at_another_address_is_the_same_one(hosts: System) -> None:
+    a, b, c = joined(hosts, "a", "b", "c")
+    for node in (a, b, c):
+        until(lambda node=node: sees(node, "lab-a", "lab-b", "lab-c"), "all know each other")  # type: ignore[misc]
+    assert c.stop() == 0
+    there = c.config.read_text().partition('listen = "127.0.0.1:')[2].partition('"')[0]
+    c.config.write_text(c.config.read_text().replace(f'"127.0.0.1:{there}"', f'"127.0.0.1:{free_ports()}"'))
+    c.serve()
+    for node in (a, b, c):
+        until(lambda node=node: sees(node, "lab-a", "lab-b", "lab-c"), "it is back")  # type: ignore[misc]
+    assert run(a, "bench-a", "bench-b", "bench-c") == "0@lab-a 0@lab-b 0@lab-c"
+    # The first two end: what is left is reached at its new address only.
+    a.kill()
+    assert run(b, "bench-b", "bench-c") == "0@lab-b 0@lab-c"
+    assert [node.stop() for node in (b, c)] == [0, 0]
 
 
 def test_a_second_node_of_a_name_is_refused_with_the_address_of_the_first(hosts: System) -> None:
