@@ -43,6 +43,8 @@ KINDS = {
     "maximum": "refused what exceeds a limit",
 }
 """What a line of its log is about, by a part of the line."""
+PORT_LOOKS = 100
+"""At 20 ms each."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -87,7 +89,7 @@ class Server:
     async def start(self) -> None:
         """Returns when it takes connections. Raises BadConfig for what another try would not mend."""
         await self._end_stale()
-        self._need_ports()
+        await self._need_ports()
         await self._launch()
         self._task = asyncio.create_task(self._watch(), name="nats-server")
 
@@ -158,7 +160,7 @@ class Server:
             pause = min(pause * 2, PAUSE_S_MAX)
             began = loop.time()
             try:
-                self._need_ports()
+                await self._need_ports()
                 await self._launch()
             except BadConfig as problem:
                 self.problem = problem.text
@@ -208,9 +210,14 @@ class Server:
         host, port = self._listen
         return await greets(local(host), port, self._tls(), SERVER_NAME)
 
-    def _need_ports(self) -> None:
+    async def _need_ports(self) -> None:
+        """A port whose owner can't be seen may be that of a server whose process has just ended: it is waited for."""
         host, port = self._listen
         for number, use in ((port, "clients of the bus"), (port + 1, "routes between its servers")):
+            for _ in range(PORT_LOOKS):
+                if is_free(host, number) or find_owner(number):
+                    break
+                await asyncio.sleep(0.02)
             if not is_free(host, number):
                 raise BadConfig(
                     f"port {number} ({use}) is in use{find_owner(number)}. "
