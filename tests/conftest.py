@@ -19,6 +19,20 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+def hear_signals() -> None:
+    """A shell's background job and nohup ignore these for all that they start; what is tested here must hear them."""
+    for number, normal in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+        (signal.SIGQUIT, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, normal)
+
+
+hear_signals()
+
+
 def needs_of(item: pytest.Item) -> tuple[str, ...]:
     """All capabilities that the test's `requires` marks name, each once."""
     named = [str(name) for mark in item.iter_markers("requires") for name in mark.args]
