@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ Holding = dict[tuple[str, str], int]
 
 
 @dataclass
-class Party:
+class Party(ABC):
     """One process that claims: `holdall run`, or a program. What was seen of it."""
 
     name: str
@@ -41,13 +42,13 @@ class Party:
     holding: Holding = field(default_factory=dict)
     """What it was granted last."""
 
+    @abstractmethod
     def command(self, history: Path) -> Sequence[str]:
         """What is started, and records to `history`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shown(self) -> str:
         """The same for people."""
-        raise NotImplementedError
 
     def ask(self, lab: Lab) -> None:
         """Start it, in a session of its own, and tell its lines as they come."""

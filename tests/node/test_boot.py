@@ -168,8 +168,9 @@ def test_a_clock_of_the_last_century_is_not_plausible() -> None:
     assert boot.clock_is_plausible(WALL)
 
 
-def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_power_too() -> None:
-    lost = decide(
+def without_journal() -> boot.Start:
+    """A start at level `power` of which nobody knows what went before."""
+    return decide(
         lab("power"),
         None,
         node=ID,
@@ -179,6 +180,10 @@ def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_po
         boottime_ms=HOUR,
         wall_ms=WALL,
     )
+
+
+def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_power_too() -> None:
+    lost = without_journal()
     assert lost.boot.quarantine_ms == 102_000
     start = again(lost.record, "B", durability="power")
     assert (start.kind, start.boot.quarantine_ms) == ("reboot", 102_000)
@@ -188,16 +193,7 @@ def test_a_quarantine_that_a_power_cut_interrupts_is_waited_for_anew_at_level_po
 
 
 def test_a_quarantine_that_has_ended_is_not_waited_for_after_a_power_cut() -> None:
-    lost = decide(
-        lab("power"),
-        None,
-        node=ID,
-        boot_id="A",
-        is_new=False,
-        none_alive=False,
-        boottime_ms=HOUR,
-        wall_ms=WALL,
-    )
+    lost = without_journal()
 
     def rebooted(waited_out: int) -> Start:
         return decide(
