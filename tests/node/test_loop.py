@@ -205,25 +205,30 @@ def test_a_failing_machine_ends_the_node_and_nothing_of_the_turn_is_kept_or_told
     assert len(bench.failures) == 1
 
 
+class FullDisk:
+    """A journal for which there is space from its `until`th try on."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch, *, until: int) -> None:
+        self.tries = 0
+        self._until, self._commit = until, store.commit
+        monkeypatch.setattr(store, "commit", self.commit)
+
+    def commit(self, saves: Mapping[str, Record | None], *, synced: bool = False) -> None:
+        self.tries += 1
+        if self.tries < self._until:
+            raise JournalFull("no space left.")
+        self._commit(saves, synced=synced)
+
+
 def test_on_a_full_disk_the_turn_waits_and_goes_on_when_there_is_space(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_module, "FULL_RETRY_S", 0.01)
-    tries = 0
-    commit = store.commit
-
-    def failing(saves: Mapping[str, Record | None], *, synced: bool = False) -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 5:
-            raise JournalFull("no space left.")
-        commit(saves, synced=synced)
-
-    monkeypatch.setattr(store, "commit", failing)
+    disk = FullDisk(store, monkeypatch, until=5)
 
     async def script(bench: Bench) -> None:
         bench.ask()
-        await until_async(lambda: tries == 2, "a second try")
+        await until_async(lambda: disk.tries == 2, "a second try")
         assert numbers(bench.outside.got) == [0]
         bench.ask()
         await until_async(lambda: len(bench.outside.got) == 3, "two answers")
@@ -238,21 +243,11 @@ def test_what_arrives_while_the_disk_is_full_makes_nobody_try_it_more_often(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_module, "FULL_RETRY_S", 0.02)
-    tries = 0
-    commit = store.commit
-
-    def failing(saves: Mapping[str, Record | None], *, synced: bool = False) -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 6:
-            raise JournalFull("no space left.")
-        commit(saves, synced=synced)
-
-    monkeypatch.setattr(store, "commit", failing)
+    disk = FullDisk(store, monkeypatch, until=6)
 
     async def script(bench: Bench) -> None:
         bench.ask()
-        await until_async(lambda: tries == 1, "a first try")
+        await until_async(lambda: disk.tries == 1, "a first try")
         for _ in range(100):
             bench.ask()
             await asyncio.sleep(0)
@@ -261,7 +256,7 @@ def test_what_arrives_while_the_disk_is_full_makes_nobody_try_it_more_often(
     bench = drive(store, script)
     assert numbers(bench.outside.got) == list(range(102))
     # the sixth try is the held turn's last, the seventh is of all that has waited
-    assert tries == 7
+    assert disk.tries == 7
 
 
 def test_on_a_disk_that_stays_full_the_node_ends_with_a_text(
