@@ -27,8 +27,8 @@ from holdall.model.run_frames import (
     RunWord,
 )
 from holdall.model.spec import parse_needs
-from holdall.parties.remote_runs import RemoteRuns
-from holdall.parties.run_messages import (
+from holdall.parties.runs.machine import RemoteRuns
+from holdall.parties.runs.messages import (
     COMMANDS,
     RUNS,
     CreditJob,
@@ -41,7 +41,7 @@ from holdall.parties.run_messages import (
     RunStart,
     RunTold,
 )
-from holdall.parties.run_state import RunSettings
+from holdall.parties.runs.state import RunSettings
 
 
 @pytest.fixture

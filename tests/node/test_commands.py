@@ -22,7 +22,7 @@ from holdall.node import command_line, commands
 from holdall.node.command_line import Line, Surroundings
 from holdall.node.commands import Commands
 from holdall.node.settings import parse_settings
-from holdall.parties.run_messages import (
+from holdall.parties.runs.messages import (
     BeginJob,
     CreditJob,
     DeafenJob,
@@ -359,7 +359,7 @@ from pathlib import Path
 from holdall.model.run_frames import RunWishes
 from holdall.node import commands
 from holdall.node.command_line import Line, Surroundings
-from holdall.parties.run_messages import BeginJob
+from holdall.parties.runs.messages import BeginJob
 
 class Silent:
     def info(self, event, **values):

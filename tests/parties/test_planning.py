@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdall.model.spec import parse_needs
-from holdall.parties.planning import Placement, place, place_number, placements
-from holdall.parties.ways import PoolFacts, Unplaceable, vector_of
+from holdall.parties.planning.places import Placement, place, place_number, placements
+from holdall.parties.planning.ways import PoolFacts, Unplaceable, vector_of
 from holdall.protocols.vocabulary import ALL, Vector
 
 

@@ -38,9 +38,9 @@ from holdall.model.run_frames import (
 from holdall.model.spec import parse_needs
 from holdall.parties.messages import SESSION, Asked, SessionClosed
 from holdall.parties.neighbours import Neighbour, NodeState, RemotePool
-from holdall.parties.remote_runs import RemoteRuns
-from holdall.parties.run_calling import CALLED_MAX
-from holdall.parties.run_messages import (
+from holdall.parties.runs.calling import CALLED_MAX
+from holdall.parties.runs.machine import RemoteRuns
+from holdall.parties.runs.messages import (
     COMMANDS,
     RUNS,
     BeginJob,
@@ -61,9 +61,9 @@ from holdall.parties.run_messages import (
     SignalJob,
     StopJob,
 )
-from holdall.parties.run_permission import entry_problem, may_run
-from holdall.parties.run_serving import RUNS_MAX
-from holdall.parties.run_state import RunSettings
+from holdall.parties.runs.permission import entry_problem, may_run
+from holdall.parties.runs.serving import RUNS_MAX
+from holdall.parties.runs.state import RunSettings
 
 A, B, C = "a" * 20, "b" * 20, "c" * 20
 """Ids; the nodes are called lab-a and so on."""

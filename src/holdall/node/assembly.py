@@ -14,7 +14,7 @@ from holdall.node.recorder import records_of, settings_of
 from holdall.node.release import version
 from holdall.parties.directory.messages import DirectorySettings
 from holdall.parties.messages import AgentSettings
-from holdall.parties.run_state import RunSettings
+from holdall.parties.runs.state import RunSettings
 from holdall.parties.whole import WholeNode, whole_node
 
 

@@ -13,7 +13,7 @@ from holdall.model.errors import Refused
 from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW, Stream
 from holdall.node.command_line import Surroundings, command_line
 from holdall.node.hooks import Log, end_with_parent
-from holdall.parties.run_messages import (
+from holdall.parties.runs.messages import (
     BeginJob,
     CreditJob,
     DeafenJob,

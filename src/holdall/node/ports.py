@@ -38,7 +38,7 @@ from holdall.parties.messages import (
     SessionOpened,
     WatchProcess,
 )
-from holdall.parties.run_messages import (
+from holdall.parties.runs.messages import (
     COMMANDS,
     RUNS,
     BeginJob,

@@ -29,7 +29,7 @@ from holdall.node.configured import (
     Settings,
 )
 from holdall.node.toml_table import Source, Table
-from holdall.parties.run_permission import entry_problem
+from holdall.parties.runs.permission import entry_problem
 
 _LATER_TOP = {
     "capacity": "only whole units are leased; use [[pool]] with count.",

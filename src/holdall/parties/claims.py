@@ -14,13 +14,13 @@ from holdall.parties.listings.answers import Answers
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
-from holdall.parties.planning import UNITS_MAX, Placement, fits_a_lease, place, readable, size_of
+from holdall.parties.planning.places import UNITS_MAX, Placement, fits_a_lease, place, readable, size_of
+from holdall.parties.planning.ways import Unplaceable
 from holdall.parties.records import ClaimRecord
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.replanning import WIDEN_MS, Replanning
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import not_granted
-from holdall.parties.ways import Unplaceable
 from holdall.protocols.vocabulary import ALL, Gone, Granted, NotNow, Retrying
 
 FIRST_LOOK_MS = 1000

@@ -5,10 +5,10 @@ from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, pool_name, short_id
 from holdall.parties.finding import per_node, units_named
 from holdall.parties.granting import Granting, needs_served
-from holdall.parties.planning import place, readable
+from holdall.parties.planning.places import place, readable
+from holdall.parties.planning.ways import Unplaceable, is_free, vectors_of
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State
-from holdall.parties.ways import Unplaceable, is_free, vectors_of
 from holdall.protocols.vocabulary import Exchange, Exchanged, ExchangeRefused, UnitGrant, Visit
 
 

@@ -8,12 +8,12 @@ from holdall.model.spec import show_need
 from holdall.model.why import Blocker, NeedWhy, Why
 from holdall.parties.life import UNCONFIRMED, confirmed_ms, silent_nodes
 from holdall.parties.parking import spots_of
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.system_pools import Numbers
+from holdall.parties.planning.ways import vectors_of
 from holdall.parties.records import ClaimRecord, Way
-from holdall.parties.spreading import Spot
 from holdall.parties.state import Claim, State
-from holdall.parties.system_pools import Numbers
 from holdall.parties.views import LineView, Obstacle
-from holdall.parties.ways import vectors_of
 from holdall.protocols.chain.claims import family_of
 from holdall.protocols.vocabulary import ALL
 

@@ -10,9 +10,9 @@ from holdall.model.names import short_id
 from holdall.parties.ends import Ends
 from holdall.parties.explaining import Explaining
 from holdall.parties.life import Losses
-from holdall.parties.planning import place_number
+from holdall.parties.planning.places import place_number
+from holdall.parties.planning.spreading import Spot
 from holdall.parties.records import ClaimRecord, Share, Way
-from holdall.parties.spreading import Spot
 from holdall.parties.state import Claim, State
 from holdall.parties.texts import void
 from holdall.protocols.vocabulary import ALL, Granted, UnitGrant

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdall.leases.messages import PoolSpec
 from holdall.leases.records import LeaseRecord
 from holdall.model.frames import UnitRow
+from holdall.parties.planning.ways import PoolFacts, free_now
 from holdall.parties.pool_side import PoolSide
 from holdall.parties.views import LineView, Obstacle, PoolCounts, RowView
-from holdall.parties.ways import PoolFacts, free_now
 from holdall.protocols.chain.claims import SIBLINGS_MAX, family_of, sibling
 from holdall.protocols.chain.rows import Row, is_limit_pool
 from holdall.protocols.vocabulary import ClaimId, Stamp, Vector

@@ -3,8 +3,8 @@
 import hashlib
 
 from holdall.model.why import Why
+from holdall.parties.planning.ways import vectors_of
 from holdall.parties.records import ClaimRecord, SessionRecord
-from holdall.parties.ways import vectors_of
 from holdall.protocols.vocabulary import ClaimId, Vector
 
 

@@ -12,11 +12,11 @@ from holdall.model.names import pool_labels, pool_name, unit_text
 from holdall.model.spec import show_need
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import needs_served
-from holdall.parties.planning import place
+from holdall.parties.planning.places import place
+from holdall.parties.planning.ways import PoolFacts, Unplaceable, matching
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State, secret_hash
 from holdall.parties.texts import would_deadlock
-from holdall.parties.ways import PoolFacts, Unplaceable, matching
 from holdall.protocols.vocabulary import ALL, UnitGrant
 
 

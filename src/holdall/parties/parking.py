@@ -7,11 +7,11 @@ be served only by nodes together, one of which is away, would hold the others' u
 
 from collections.abc import Sequence
 
-from holdall.parties.planning import placements
+from holdall.parties.planning.places import placements
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.ways import vectors_of
 from holdall.parties.records import ClaimRecord, Way
-from holdall.parties.spreading import Spot
 from holdall.parties.state import REPLAN_TIMER, Claim, State
-from holdall.parties.ways import vectors_of
 from holdall.protocols.vocabulary import Acquire, Terms, Visit
 
 

@@ -9,13 +9,13 @@ from holdall.model.frames import Need
 from holdall.model.spec import ALL_COUNT, show_need
 from holdall.model.why import Blocker, NeedWhy, Why
 from holdall.parties.explaining import BLOCKERS_MAX, Explaining
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.system_pools import Numbers
+from holdall.parties.planning.ways import PoolFacts, Unplaceable, matching
 from holdall.parties.records import Way
-from holdall.parties.spreading import Spot
 from holdall.parties.state import Claim, Session, State
-from holdall.parties.system_pools import Numbers
 from holdall.parties.texts import never
 from holdall.parties.views import Obstacle
-from holdall.parties.ways import PoolFacts, Unplaceable, matching
 from holdall.protocols.vocabulary import UnitGrant
 
 ANSWER_BYTES_MAX = 60_000

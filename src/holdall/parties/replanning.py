@@ -11,11 +11,11 @@ import msgspec
 
 from holdall.parties.neighbours import NeighboursChanged
 from holdall.parties.parking import Parking, names_of, spots_of
-from holdall.parties.planning import Placement, fits_a_lease, place, placements
+from holdall.parties.planning.places import Placement, fits_a_lease, place, placements
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.ways import PoolFacts, Unplaceable, is_free, vectors_of
 from holdall.parties.records import ClaimRecord, Way
-from holdall.parties.spreading import Spot
 from holdall.parties.state import REPLAN_TIMER, Claim, State
-from holdall.parties.ways import PoolFacts, Unplaceable, is_free, vectors_of
 from holdall.protocols.vocabulary import ALL, ClaimId, Release, Stamp
 
 REPLANS_A_TURN = 64

@@ -15,6 +15,8 @@ from holdall.parties.listings.questions import PeerHappened
 from holdall.parties.live import Claim, Session, secret_hash, silence_timer
 from holdall.parties.messages import SESSION, AgentSettings, SessionOpened
 from holdall.parties.neighbours import Neighbours, NoNeighbours
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.system_pools import SystemPools
 from holdall.parties.records import (
     CLAIM_PREFIX,
     LOG_PREFIX,
@@ -23,8 +25,6 @@ from holdall.parties.records import (
     LogRecord,
     Way,
 )
-from holdall.parties.spreading import Spot
-from holdall.parties.system_pools import SystemPools
 from holdall.parties.views import AgesView, LifeView, PoolView
 from holdall.protocols.chain.claims import family_of
 from holdall.protocols.hooks import Effects

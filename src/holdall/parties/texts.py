@@ -8,8 +8,8 @@ from holdall.model.frames import Selector
 from holdall.model.names import short_id
 from holdall.model.spec import ALL_COUNT, show_spec
 from holdall.model.why import Why
+from holdall.parties.planning.ways import PoolFacts, Unplaceable
 from holdall.parties.records import ClaimRecord
-from holdall.parties.ways import PoolFacts, Unplaceable
 
 _DAY_S = 86_400
 WHERE_MAX = 8

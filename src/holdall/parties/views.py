@@ -9,7 +9,7 @@ from holdall.leases.messages import PoolSpec
 from holdall.leases.records import LeaseRecord
 from holdall.leases.renewal import Quiet
 from holdall.model.frames import UnitRow
-from holdall.parties.ways import PoolFacts
+from holdall.parties.planning.ways import PoolFacts
 from holdall.protocols.vocabulary import ClaimId, Stamp, Vector
 
 

@@ -7,9 +7,9 @@ them the command runs here, else on a node that can serve all needs when it runs
 from holdall.model import frames
 from holdall.model.errors import BadSpec
 from holdall.model.run_frames import RunPlace, RunWhere
-from holdall.parties.planning import Placement, place, readable
+from holdall.parties.planning.places import Placement, place, readable
+from holdall.parties.planning.ways import matching
 from holdall.parties.state import Session, State
-from holdall.parties.ways import matching
 
 
 class Whereabouts:

@@ -17,9 +17,9 @@ from holdall.parties.directory.view import DirectoryView
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, AgentSettings, PoolSpec
 from holdall.parties.neighbours import Neighbours
 from holdall.parties.pool_side import PoolSide
-from holdall.parties.remote_runs import RemoteRuns
-from holdall.parties.run_messages import RUNS
-from holdall.parties.run_state import RunSettings
+from holdall.parties.runs.machine import RemoteRuns
+from holdall.parties.runs.messages import RUNS
+from holdall.parties.runs.state import RunSettings
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.settling import Settings
 

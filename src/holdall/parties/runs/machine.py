@@ -22,8 +22,8 @@ from holdall.machine.contract import (
 from holdall.model.run_frames import RunBeat, RunFed, RunOn
 from holdall.parties.messages import SESSION, Asked, SessionClosed
 from holdall.parties.neighbours import Neighbours, NoNeighbours
-from holdall.parties.run_calling import Calling, connection_of
-from holdall.parties.run_messages import (
+from holdall.parties.runs.calling import Calling, connection_of
+from holdall.parties.runs.messages import (
     COMMANDS,
     JobBegan,
     JobEnded,
@@ -36,8 +36,8 @@ from holdall.parties.run_messages import (
     RunStart,
     RunTold,
 )
-from holdall.parties.run_serving import Serving
-from holdall.parties.run_state import Runs, RunSettings
+from holdall.parties.runs.serving import Serving
+from holdall.parties.runs.state import Runs, RunSettings
 
 
 class RemoteRuns:

@@ -22,8 +22,8 @@ from holdall.model.run_frames import (
 from holdall.parties.listings.asking import why_not
 from holdall.parties.messages import SESSION, Asked
 from holdall.parties.neighbours import Neighbour
-from holdall.parties.run_messages import RUNS, RunPassed, RunQuit, RunRefused, RunStart, RunTold
-from holdall.parties.run_state import Runs
+from holdall.parties.runs.messages import RUNS, RunPassed, RunQuit, RunRefused, RunStart, RunTold
+from holdall.parties.runs.state import Runs
 
 CALLED_MAX = 64
 """Runs elsewhere of all clients of a node."""

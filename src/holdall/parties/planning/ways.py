@@ -7,8 +7,8 @@ import msgspec
 
 from holdall.model.frames import Need, Selector
 from holdall.model.spec import ALL_COUNT
+from holdall.parties.planning.spreading import Spot, first_short, spread
 from holdall.parties.records import Share, Way
-from holdall.parties.spreading import Spot, first_short, spread
 from holdall.protocols.vocabulary import ALL, Vector
 
 VECTORS_MAX = 4

@@ -13,9 +13,8 @@ import msgspec
 from holdall.model.frames import Need, Selector
 from holdall.model.names import NEEDS_MAX, POOLS_MAX, is_name, pool_id
 from holdall.model.spec import ALL_COUNT
-from holdall.parties.records import Share, Way
-from holdall.parties.spreading import Spot
-from holdall.parties.ways import (
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.ways import (
     VECTORS_MAX,
     PoolFacts,
     Unplaceable,
@@ -26,6 +25,7 @@ from holdall.parties.ways import (
     serve,
     vectors_of,
 )
+from holdall.parties.records import Share, Way
 from holdall.protocols.vocabulary import ALL, Vector
 
 PLACEMENTS_MAX = 4

@@ -24,8 +24,8 @@ from holdall.model.run_frames import (
     RunWord,
     command_bytes,
 )
-from holdall.parties.run_calling import silence_text
-from holdall.parties.run_messages import (
+from holdall.parties.runs.calling import silence_text
+from holdall.parties.runs.messages import (
     RUNS,
     BeginJob,
     CreditJob,
@@ -45,8 +45,8 @@ from holdall.parties.run_messages import (
     SignalJob,
     StopJob,
 )
-from holdall.parties.run_permission import entry_for, may_run
-from holdall.parties.run_state import Runs
+from holdall.parties.runs.permission import entry_for, may_run
+from holdall.parties.runs.state import Runs
 
 RUNS_MAX = 16
 """Commands of other nodes at a time."""

@@ -6,7 +6,7 @@ from holdall.machine.contract import Address, Effect, Send
 from holdall.model.frames import FromNode
 from holdall.parties.messages import SESSION
 from holdall.parties.neighbours import Neighbours
-from holdall.parties.run_messages import COMMANDS, JobOrder
+from holdall.parties.runs.messages import COMMANDS, JobOrder
 
 
 class RunSettings(msgspec.Struct, frozen=True):

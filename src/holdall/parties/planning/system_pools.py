@@ -8,9 +8,9 @@ import msgspec
 from holdall.leases.messages import PoolSpec
 from holdall.model.names import pool_name
 from holdall.parties.neighbours import Neighbours, NodeState, PoolNews, RemotePool
-from holdall.parties.spreading import Spot
+from holdall.parties.planning.spreading import Spot
+from holdall.parties.planning.ways import PoolFacts
 from holdall.parties.views import PoolView
-from holdall.parties.ways import PoolFacts
 
 TIERS: dict[NodeState, int] = {"serving": 0, "quarantine": 1, "draining": 2, "silent": 2, "stopped": 2}
 """How planning prefers nodes: see `PoolFacts.tier`."""
