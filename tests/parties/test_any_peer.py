@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
+from parties.any_values import AnyValues
 from parties.joined_nodes import Asker, Net
 from parties.party_node import Client, pool
 
@@ -64,42 +65,30 @@ PARTIES = [
 ]
 
 
-def any_of(kind: inspect.Type) -> st.SearchStrategy[object]:
-    """Any value that a message of this type can carry."""
-    match kind:
-        case inspect.IntType(ge=ge, le=le, lt=lt):
-            most = le if le is not None else lt - 1 if lt is not None else 2**63 - 1
-            least = -(2**63) if ge is None else ge
-            near = [value for value in (0, 1, 2, 3, least, most) if least <= value <= most]
-            return st.one_of(st.sampled_from(near), st.integers(least, most))
-        case inspect.StrType():
-            return st.one_of(st.sampled_from(WORDS), st.text(max_size=8))
-        case inspect.BoolType():
-            return st.booleans()
-        case inspect.NoneType():
-            return st.none()
-        case inspect.LiteralType(values=values):
-            return st.sampled_from(list(values))
-        case inspect.UnionType(types=types):
-            return st.one_of(*map(any_of, types))
-        case inspect.VarTupleType(item_type=item):
-            return st.lists(any_of(item), max_size=2).map(tuple)
-        case inspect.TupleType(item_types=items):
-            return st.tuples(*map(any_of, items))
-        case inspect.DictType(key_type=key, value_type=value):
-            return st.dictionaries(any_of(key), any_of(value), max_size=2)
-        case inspect.StructType(cls=cls, fields=fields):
-            # Ids of the liar's own claims, and of claims of others, are what gets furthest.
-            drawn = {field.name: any_of(field.type) for field in fields}
-            drawn |= {"party": st.sampled_from(PARTIES)} if "party" in drawn else {}
-            drawn |= {"node": st.sampled_from(IDS)} if cls is ClaimId else {}
-            return st.builds(cls, **drawn)
-        case _:
-            raise AssertionError(f"{kind} is new in messages between agents: tell how to draw it")
+def any_number(kind: inspect.IntType) -> st.SearchStrategy[int]:
+    most = kind.le if kind.le is not None else kind.lt - 1 if kind.lt is not None else 2**63 - 1
+    least = -(2**63) if kind.ge is None else kind.ge
+    near = [value for value in (0, 1, 2, 3, least, most) if least <= value <= most]
+    return st.one_of(st.sampled_from(near), st.integers(least, most))
 
 
-MESSAGES = any_of(inspect.type_info(BetweenAgents))
-ROWS = any_of(inspect.type_info(Row))
+def any_struct(
+    kind: inspect.StructType, drawn: dict[str, st.SearchStrategy[object]]
+) -> st.SearchStrategy[object]:
+    """Ids of the liar's own claims, and of claims of others, are what gets furthest."""
+    drawn |= {"party": st.sampled_from(PARTIES)} if "party" in drawn else {}
+    drawn |= {"node": st.sampled_from(IDS)} if kind.cls is ClaimId else {}
+    return st.builds(kind.cls, **drawn)
+
+
+ANY = AnyValues(
+    words=st.one_of(st.sampled_from(WORDS), st.text(max_size=8)),
+    integers=any_number,
+    structs=any_struct,
+    at_most=2,
+)
+MESSAGES = ANY.of(inspect.type_info(BetweenAgents))
+ROWS = ANY.of(inspect.type_info(Row))
 
 
 def answers(numbers: list[int]) -> st.SearchStrategy[PeerAnswer]:
@@ -150,7 +139,7 @@ def test_clients_are_answered_once_and_nothing_of_the_node_changes_whatever_a_pe
     happened = st.builds(
         PeerHappened,
         incarnation=st.just(1),
-        rows=st.lists(any_of(inspect.type_info(frames.LogRow)), max_size=2).map(tuple),
+        rows=st.lists(ANY.of(inspect.type_info(frames.LogRow)), max_size=2).map(tuple),
     )
     drawn = data.draw(
         st.lists(st.one_of(answers(numbers), answers(numbers), happened, MESSAGES), max_size=10)
@@ -256,7 +245,7 @@ def test_any_question_is_answered_in_frames_that_fit_and_changes_nothing(data: s
     client.gets("gpu:1")
     client.waits("gpu:2")
     saved = dict(one.records)
-    shape = any_of(inspect.type_info(Question))
+    shape = ANY.of(inspect.type_info(Question))
     for n, question in enumerate(data.draw(st.lists(shape, min_size=1, max_size=6)), start=1):
         assert isinstance(question, Question)
         sent = CODEC.decode(CODEC.encode(PeerAsk(n, 1, question)))
