@@ -51,6 +51,10 @@ def test_c13_every_node_tells_the_same_of_a_claim_that_has_its_units_at_one_node
     queued = waits(lab.net, lab.a, "gpu,@lab-1:1", "bench:1", reason="wide")
     whys = [the_why(lab.net, node, queued.claim[:6]) for node in lab.nodes]
     assert whys[0] == whys[1] == whys[2]
+    pools = listing(lab.net.ask(lab.three, "pools")).pools
+    units = {(row.node, unit.unit): (unit.state, unit.holder) for row in pools for unit in row.units}
+    assert units["lab-1", "0"] == ("booked", "a@lab-1")
+    assert units["lab-2", "b1"] == ("held", "b@lab-2")
     why = whys[0]
     assert (why.claim, why.holder, why.reason, why.node) == (queued.claim, "a@lab-1", "wide", "lab-1")
     assert why.lines == (

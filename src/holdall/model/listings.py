@@ -8,8 +8,9 @@ class UnitRow(msgspec.Struct, frozen=True):
 
     unit: str
     state: str
-    """free, held, preparing, cleaning, cooldown, moving, quarantined or draining.
+    """free, booked, held, preparing, cleaning, cooldown, moving, quarantined or draining.
 
+    `booked`: set aside for a claim over several nodes that still waits at another one (or is told there this moment).
     `moving`: its pool has other labels now, and who got it under the old ones is not done with it.
     """
     fence: int

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from holdall.leases.messages import PoolSpec
 from holdall.leases.records import LeaseRecord
+from holdall.leases.units import Unit
 from holdall.model.frames import UnitRow
 from holdall.parties.planning.ways import PoolFacts, free_now
 from holdall.parties.pool_side import PoolSide
@@ -92,16 +93,19 @@ class PoolSideView:
         known = self._side.book.service.pools.get(pool)
         if known is None:
             return ()
-        draining = self._side.book.service.draining
         return [
             (
-                UnitRow(
-                    unit=unit.name, state=unit.state(draining=draining), fence=unit.fence, note=unit.note
-                ),
+                UnitRow(unit=unit.name, state=self._state_of(unit), fence=unit.fence, note=unit.note),
                 None if unit.claim is None else unit.claim[0],
             )
             for unit in known.in_order()
         ]
+
+    def _state_of(self, unit: Unit) -> str:
+        state = unit.state(draining=self._side.book.service.draining)
+        lease = None if unit.claim is None else self._side.book.leases.get(unit.claim)
+        # Of a claim that still waits at another node nobody uses them yet.
+        return "booked" if state == "held" and lease is not None and not lease.active else state
 
     def free_of(self, vector: Vector) -> bool:
         """Whether so many units are free now."""
