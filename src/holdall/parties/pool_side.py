@@ -39,7 +39,7 @@ from holdall.protocols.chain.messages import (
     ToManager,
 )
 from holdall.protocols.chain.restart import MEM_KEY
-from holdall.protocols.chain.rows import Limit, Mem, Row, claim_named
+from holdall.protocols.chain.rows import Mem, Row, claim_named
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, PROMOTE_TIMER, ROW_KEY, Settings
 from holdall.protocols.vocabulary import ClaimId
 
@@ -49,9 +49,8 @@ _TO_MANAGER: tuple[type, ...] = get_args(ToManager)
 class PoolSide:
     """The machine `manager` of a node. Records and timers that begin with `book/` are the book's.
 
-    `make` is Manager, or a subclass without one of the rules. `ttl_max_ms`: claims with a longer one are refused. `passes`, `passes_per_ahead`, `limits` and
-    `sweep_ms` are the manager's, or `settings` has them all (`protocols.chain.settling.Settings`); the other keywords
-    are the lease book's.
+    `make` is Manager, or a subclass without one of the rules; `settings` are the manager's, the other keywords the lease
+    book's. `ttl_max_ms`: claims with a longer ttl are refused.
     """
 
     def __init__(
@@ -60,11 +59,7 @@ class PoolSide:
         pools: Iterable[PoolSpec],
         *,
         epoch: int = 1,
-        passes: int = DEFAULT_SETTINGS.passes,
-        passes_per_ahead: int = DEFAULT_SETTINGS.passes_per_ahead,
-        limits: tuple[Limit, ...] = (),
-        sweep_ms: int | None = None,
-        settings: Settings | None = None,
+        settings: Settings = DEFAULT_SETTINGS,
         rho_ppm: int = 20_000,
         fence_step: int = 1,
         fence_block: int = 1000,
@@ -84,9 +79,6 @@ class PoolSide:
             fence_block=fence_block,
             watch_peers=watch_peers,
             epoch=epoch,
-        )
-        settings = settings or Settings(
-            passes=passes, passes_per_ahead=passes_per_ahead, limits=limits, sweep_ms=sweep_ms
         )
         self.manager = make(node, epoch, self.book, settings)
         self.book.guard = self.manager
