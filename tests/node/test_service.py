@@ -1,5 +1,6 @@
 """A node in a thread of this process, over its real socket and journal."""
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -8,9 +9,13 @@ from pathlib import Path
 import pytest
 from node.lab import CONFIG, Client, Lab, lab
 
+from holdall.bus.identity import NodeKey
 from holdall.model.errors import BadConfig
-from holdall.node import paths
+from holdall.node import boot, paths, service
+from holdall.node.configured import Settings
+from holdall.node.host_lock import HostLocks, Owner
 from holdall.node.in_thread import ServiceThread
+from holdall.node.settings import read_settings
 
 
 def configured(made: Lab, monkeypatch: pytest.MonkeyPatch, text: str = CONFIG) -> Path:
@@ -46,6 +51,35 @@ def test_what_keeps_it_from_starting_is_raised_where_it_is_started(monkeypatch: 
             node.start()
         node.stop()
         assert not made.socket.exists()
+
+
+def test_no_code_is_spent_by_a_node_that_could_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lab() as made:
+        text = CONFIG.replace('name = "board"\n', 'name = "board"\nreach = "host"\n')
+        settings = read_settings(configured(made, monkeypatch, text))
+        asked: list[str] = []
+
+        async def joins(settings: Settings, key: NodeKey, code: str) -> None:
+            del settings, key
+            asked.append(code)
+
+        monkeypatch.setattr(service, "join", joins)
+
+        async def start() -> None:
+            node = service.Service(settings, code="hd1-code")
+            try:
+                await node.start()
+            finally:
+                await node.close()
+
+        other = HostLocks(Owner("lab-2", "/state/lab-2", boot.kernel_boot_id()))
+        other.take("board")
+        with pytest.raises(BadConfig, match='served by node "lab-2"'):
+            asyncio.run(start())
+        assert asked == []
+        other.close()
+        asyncio.run(start())
+        assert asked == ["hd1-code"]
 
 
 def test_a_claim_that_asks_for_nonsense_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

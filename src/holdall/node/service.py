@@ -137,12 +137,14 @@ class Service:
         else:
             store.check_turns(earlier, boot_id=self._boot_id)
         key = self.key = identity_of(settings.state, may_make=earlier is None)
+        # Before a code is spent: this node could not serve then.
+        others_served = self._take_locks()
         if self._code:
             await join(settings, key, self._code)
             self._joins = earlier is None
         self.seat = self._admission.seat = self._find_seat(key)
         waited_out = boot.waited_out(store.record(boot.WAITED_OUT_KEY))
-        start = self._decide(key.id, earlier, others_served=self._take_locks(), waited_out=waited_out)
+        start = self._decide(key.id, earlier, others_served=others_served, waited_out=waited_out)
         failpoint.visit("boot-before-commit")
         if earlier is None:
             store.forget_all()
