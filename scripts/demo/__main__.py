@@ -22,7 +22,7 @@ from scripts.demo.ending import (
 )
 from scripts.demo.lab import Lab
 from scripts.demo.parties import Party, Runner, Stream, note
-from scripts.demo.stage import Interrupted, Stage, last_lines
+from scripts.demo.stage import Stage, last_lines
 
 AWAY_S = 4.0
 """How long the first node stays away at least."""
@@ -81,9 +81,20 @@ def main() -> int:
         place = "/tmp"  # noqa: S108 (the path of a unix socket has 107 letters at most)
     folder = Path(tempfile.mkdtemp(dir=place, prefix="hd-demo-"))
     lab = Lab(stage, folder)
-    status = 1
     try:
         write_history_head(folder)
+        status = play(lab)
+    finally:
+        clean = end_everything(lab, PARTIES)
+        shutil.rmtree(folder, ignore_errors=True)
+    stage.tell("demo", f"took {stage.now():.0f} s")
+    return status if clean else 1
+
+
+def play(lab: Lab) -> int:
+    """The story. 0 when all was as promised, 1 when not, else the status of whoever ends because of a signal."""
+    stage = lab.stage
+    try:
         stage.act("three nodes become one system")
         lab.start()
         a_holder_dies(lab)
@@ -92,20 +103,18 @@ def main() -> int:
         summary(lab, PARTIES)
         check_fences(PARTIES)
         judge(lab)
-        status = 0
-    except Interrupted as interrupted:
-        stage.tell("demo", f"{interrupted}: everything is ended now")
-        status = interrupted.status
     except Exception as trouble:  # noqa: BLE001 (whatever it is, it is told, and everything is ended)
+        # A signal to our group also ends a command that was just being started and had no group of its own yet;
+        # that this command failed is no news then.
+        if stage.interrupted is not None:
+            stage.tell("demo", f"{stage.interrupted}: everything is ended now")
+            return stage.interrupted.status
         stage.tell("demo", f"FAILED: {trouble!s}")
         for node in lab.nodes.values():
             stage.tell(node.name, last_lines(node.folder / "log", 12))
             stage.tell(node.name, last_lines(node.folder / "state" / "bus" / "nats-server.log", 6))
-    finally:
-        clean = end_everything(lab, PARTIES)
-        shutil.rmtree(folder, ignore_errors=True)
-    stage.tell("demo", f"took {stage.now():.0f} s")
-    return status if clean else 1
+        return 1
+    return 0
 
 
 def a_holder_dies(lab: Lab) -> None:

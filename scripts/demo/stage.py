@@ -52,7 +52,8 @@ class Stage:
         self.start = time.monotonic()
         self._lock = threading.Lock()
         self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        self._interrupted: Interrupted | None = None
+        self.interrupted: Interrupted | None = None
+        """Why the story ends early."""
 
     def take_signals(self) -> None:
         """From now on Ctrl-C, TERM and HUP end the story at its next wait, never between a start and its note."""
@@ -61,7 +62,7 @@ class Stage:
 
     def _note_signal(self, number: int, _frame: FrameType | None) -> None:
         what = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        self._interrupted = Interrupted(what, 128 + number)
+        self.interrupted = Interrupted(what, 128 + number)
 
     def now(self) -> float:
         """Seconds since the start."""
@@ -91,12 +92,12 @@ class Stage:
         except BrokenPipeError:
             # Whoever read it has gone. The story ends at its next wait; its processes must be ended all the same.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self._interrupted = Interrupted("nobody reads this any more", 128 + signal.SIGPIPE)
+            self.interrupted = Interrupted("nobody reads this any more", 128 + signal.SIGPIPE)
 
     def go_on(self) -> None:
         """Raises Interrupted when somebody has ended the story."""
-        if self._interrupted is not None:
-            raise self._interrupted
+        if self.interrupted is not None:
+            raise self.interrupted
 
     def wait_until(self, happened: Callable[[], bool], what: str, seconds: float = 25.0) -> None:
         """Poll until it has happened; raise TimeoutError when it does not, Interrupted when that is wished."""
