@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdall.machine.codec import BYTES_MAX, CODEC, Codec, CodecError
 from holdall.machine.contract import Boot, ClockRead
+from holdall.protocols.by_pool import messages as by_pool
 from holdall.protocols.ordered import messages as ordered
 from holdall.protocols.vocabulary import ALL, ClaimId, Terms, UnitGrant
 
@@ -131,10 +132,10 @@ CLAIM = ClaimId("lab-1", 3, 99)
             st.from_type(kind)
             for kind in (
                 ordered.Lock,
-                ordered.Locked,
-                ordered.Lessen,
-                ordered.LockRecord,
-                ordered.LockExtended,
+                by_pool.Held,
+                by_pool.Lessen,
+                ordered.LockEntry,
+                by_pool.Lengthened,
                 Boot,
                 ClockRead,
             )
@@ -144,8 +145,9 @@ CLAIM = ClaimId("lab-1", 3, 99)
 @settings(max_examples=200)
 def test_every_value_comes_back(value: msgspec.Struct) -> None:
     codec = Codec()
-    codec.register("ordered", ordered.OrderedMessage)
-    codec.register("ordered record", ordered.LockRecord | ordered.BuriedRecord)
+    codec.register("by pool", by_pool.ToManager | by_pool.ToClaimant)
+    codec.register("ordered", ordered.Lock)
+    codec.register("ordered record", ordered.LockEntry | ordered.OrderedClaim)
     codec.register("machine", Boot | ClockRead)
     try:
         data = codec.encode(value)
@@ -168,9 +170,10 @@ def test_any_bytes_are_a_value_or_a_codec_error(data: bytes) -> None:
 @settings(max_examples=500)
 def test_bytes_with_any_change_are_a_value_or_a_codec_error(data: st.DataObject) -> None:
     codec = Codec()
-    codec.register("ordered", ordered.OrderedMessage)
+    codec.register("ordered", ordered.Lock)
+    codec.register("by pool", by_pool.ToManager | by_pool.ToClaimant)
     lock = ordered.Lock(CLAIM, 1, 2, 1, "gpu", ALL, Terms(holder="ci@lab-1"))
-    locked = ordered.Locked(CLAIM, 1, 2, (UnitGrant("lab-1", "gpu", "gpu-0", 17),), 1)
+    locked = by_pool.Held(CLAIM, 1, 2, (UnitGrant("lab-1", "gpu", "gpu-0", 17),), 1)
     good = bytearray(codec.encode(data.draw(st.sampled_from([lock, locked]))))
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(good) - 1))

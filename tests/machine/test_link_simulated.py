@@ -6,7 +6,7 @@ When the faults have ended, everything that is said arrives, once and in order, 
 import pytest
 from machine.link_simulation import Faults, Simulation
 
-from holdall.explorer.link_mutants import (
+from holdall.explorer.mutants.link import (
     AckUnheard,
     AnyOrder,
     Doubles,

@@ -9,11 +9,12 @@ import msgspec
 
 from holdall.machine.contract import Address, Boot, ClockRead, Machine, Received, Record, SetTimer
 from holdall.machine.host import Arrival, Host, Turn
-from holdall.protocols.chain.alone import CapacityIs, Departed, ManagerAlone
+from holdall.protocols.chain.alone import ManagerAlone
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import CLAIMANT, MANAGER
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, Settings
+from holdall.protocols.counting_book import CapacityIs, Departed
 from holdall.protocols.vocabulary import (
     Acquire,
     ClaimId,

@@ -11,10 +11,11 @@ from protocols.literal_manager import LiteralManager
 
 from holdall.machine.contract import Address, Received
 from holdall.protocols.chain import properties
-from holdall.protocols.chain.alone import CapacityIs, ManagerAlone
+from holdall.protocols.chain.alone import ManagerAlone
 from holdall.protocols.chain.messages import Done, Kill, Killed, Promote, Request, ShrinkRow, Try
 from holdall.protocols.chain.rows import Limit, Row
 from holdall.protocols.chain.settling import Settings
+from holdall.protocols.counting_book import CapacityIs
 from holdall.protocols.vocabulary import ClaimId, Stamp, Terms, Vector, Visit
 
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -21,7 +21,6 @@ from protocols.desk import (
 )
 
 from holdall.machine.contract import BOOT_KEY, Address, Boot, SetTimer, TimerFired
-from holdall.protocols.chain.alone import Departed
 from holdall.protocols.chain.messages import (
     Allowed,
     Done,
@@ -36,6 +35,7 @@ from holdall.protocols.chain.messages import (
 )
 from holdall.protocols.chain.rows import Tombstone
 from holdall.protocols.chain.settling import Settings
+from holdall.protocols.counting_book import Departed
 from holdall.protocols.vocabulary import UnitGrant, Visit
 
 # Done, departed
@@ -214,3 +214,13 @@ def test_a_tombstone_is_dropped_at_the_second_sweep() -> None:
     second = desk.machine.handle(TimerFired("sweep"))
     assert saved(second) == {f"buried/{OLD}": None, f"buried/{MID}": None}
     assert desk.machine.manager.buried == {YOUNG: 1}
+
+
+def test_the_tombstone_of_a_newer_attempt_sees_two_sweeps_of_its_own() -> None:
+    desk = Desk(Settings(sweep_ms=1000))
+    desk.tell(Done(OLD, 1))
+    desk.machine.handle(TimerFired("sweep"))
+    desk.tell(Done(OLD, 2))
+    assert saved(desk.machine.handle(TimerFired("sweep"))) == {}
+    assert desk.machine.manager.buried == {OLD: 2}
+    assert saved(desk.machine.handle(TimerFired("sweep"))) == {f"buried/{OLD}": None}

@@ -5,6 +5,7 @@ from collections import deque
 import pytest
 
 from holdall.machine.contract import Address, Effect, Received, Send
+from holdall.protocols.by_pool.manager import Manager as ByPoolManager
 from holdall.protocols.counting_book import CountingBook
 from holdall.protocols.registry import DEFAULT_TUNING, PROTOCOLS, UnknownProtocolError, protocol
 from holdall.protocols.vocabulary import Acquire, ClaimId, Ended, Granted, NotNow, Release, Visit
@@ -16,6 +17,8 @@ def test_a_claim_is_granted_and_ended_under_each_protocol_by_the_same_words(name
     agent, here, there = Address("n0", "agent"), Address("n0", "claimant"), Address("n0", "manager")
     claimant = entry.claimant("n0", agent, DEFAULT_TUNING)
     manager = entry.manager("n0", 1, CountingBook("n0", {"a": 1, "b": 2}), DEFAULT_TUNING)
+    if isinstance(manager, ByPoolManager):
+        manager.begin([])
     heard: list[object] = []
 
     def tell(message: Acquire | Release) -> None:
@@ -48,5 +51,5 @@ def test_a_claim_is_granted_and_ended_under_each_protocol_by_the_same_words(name
 
 
 def test_an_unknown_protocol_is_refused_with_the_names_that_there_are() -> None:
-    with pytest.raises(UnknownProtocolError, match="no protocol 'lanes'; there are: chain, ordered"):
-        protocol("lanes")
+    with pytest.raises(UnknownProtocolError, match="no protocol 'dice'; there are: chain, "):
+        protocol("dice")

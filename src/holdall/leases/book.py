@@ -5,7 +5,7 @@ is being stopped, known to the agent only) -> ended. Every unit's fence comes fr
 blocks before a fence of the block is given. Source: leases chapter of the specification of the chain, section 7.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Self
 
 import msgspec
@@ -67,11 +67,17 @@ OWN_MESSAGES = (
 """What a pool's side gives to its book instead of to its protocol."""
 
 
+def the_same(attempt: int) -> int:
+    """Of protocols that keep one lease a claim."""
+    return attempt
+
+
 class LeaseBook:
     """Units, fences and ends of one node.
 
     `fence_step` 0: all fences are 0 and nothing is saved about them, for exhaustive worlds. `watch_peers` False: no
-    timers for the silence of other nodes, for worlds where a fault plays that part.
+    timers for the silence of other nodes, for worlds where a fault plays that part. `attempt_of`: which attempt of its
+    claim a lease belongs to, by its own number: some protocols keep several leases of one claim.
     """
 
     def __init__(
@@ -84,8 +90,10 @@ class LeaseBook:
         fence_block: int = 1000,
         watch_peers: bool = True,
         epoch: int = 1,
+        attempt_of: Callable[[int], int] = the_same,
     ) -> None:
         self.node = node
+        self._attempt_of = attempt_of
         self.guard: PoolGuard | None = None
         """The manager; set by the pool's side that joins the two."""
         self.service = Service(node, pools, 0)
@@ -161,20 +169,20 @@ class LeaseBook:
         if record is None:
             return
         # The protocol evaluates these pools again by itself.
-        changed_before = set(self.service.changed)
+        changed = self.service.changed
+        own = {grant.pool for grant in record.units} - changed
         kept: set[UnitGrant] = set()
         left = dict(keep)
         chosen = frozenset(named)
-        for grant in sorted(record.units, key=lambda one: one not in chosen):
+        units = sorted(record.units, key=lambda one: one not in chosen) if chosen else record.units
+        for grant in units:
             if left.get(grant.pool, 0) > 0:
                 left[grant.pool] -= 1
                 kept.add(grant)
             else:
                 pool, unit = self._find(grant)
                 self.service.returned(pool, unit, unclean=record.unclean, out=out)
-        self.service.changed = changed_before | (
-            self.service.changed - {grant.pool for grant in record.units}
-        )
+        changed -= own
         if not kept:
             self._end(record, out)
         elif len(kept) < len(record.units):
@@ -349,19 +357,27 @@ class LeaseBook:
 
     def _asked_prepared(self, ask: AskPrepared, out: Effects) -> None:
         """The holder waits for it, so the lease is active. Of what is not here renewal tells the end."""
-        self.book(ask.claim, ask.attempt, out)
-        record = self.leases.get((ask.claim, ask.attempt))
-        if record is not None and not record.preparing:
-            self._send_prepared(record, out)
+        together = self._together(ask.claim, ask.attempt)
+        for record in together:
+            self.book(record.claim, record.attempt, out)
+        self._send_prepared(ask.claim, ask.attempt, out)
 
     def _tell_prepared(self, record: LeaseRecord, before: LeaseRecord, out: Effects) -> None:
         if before.preparing and not record.preparing:
-            self._send_prepared(record, out)
+            self._send_prepared(record.claim, self._attempt_of(record.attempt), out)
 
-    def _send_prepared(self, record: LeaseRecord, out: Effects) -> None:
-        text = "; ".join(self._find(one)[1].note for one in record.failed)
-        message = Prepared(record.claim, record.attempt, record.failed, text)
-        out.append(Send(Address(record.claim.node, AGENT), message))
+    def _together(self, claim: ClaimId, attempt: int) -> list[LeaseRecord]:
+        """All leases here of one attempt of a claim."""
+        return [record for record in self.of_claim(claim) if self._attempt_of(record.attempt) == attempt]
+
+    def _send_prepared(self, claim: ClaimId, attempt: int, out: Effects) -> None:
+        """Tell the claim's agent, once nothing of it is being prepared here any more."""
+        together = self._together(claim, attempt)
+        if not together or any(record.preparing for record in together):
+            return
+        failed = tuple(one for record in together for one in record.failed)
+        text = "; ".join(self._find(one)[1].note for one in failed)
+        out.append(Send(Address(claim.node, AGENT), Prepared(claim, attempt, failed, text)))
 
     def _raise_fence(self, claim: ClaimId, out: Effects) -> None:
         for record in self.of_claim(claim):

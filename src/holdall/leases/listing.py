@@ -8,6 +8,7 @@ restarts).
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -113,6 +114,7 @@ def is_within(runs: Runs, others: Runs) -> bool:
     return all(is_in(fence, others) for first, last in runs for fence in range(first, last + 1))
 
 
+@lru_cache(maxsize=1 << 14)
 def print_of(entry: Entry) -> int:
     """48 bits of an entry; those of a list are joined by exclusive or, in any order."""
     text = f"{entry.claim}/{entry.attempt}"

@@ -45,6 +45,10 @@ class Peers:
         """What is here by now comes from records: no digest of it is believed before its list was compared once."""
         self._unlisted = set(self._here)
 
+    def has_unlisted(self) -> bool:
+        """Whether claims are here that come from records, and were not compared with their nodes' lists yet."""
+        return bool(self._unlisted)
+
     def arrived(self, claim: ClaimId, attempt: int) -> bool:
         """A row of this claim is here now, of this attempt; whether that is news."""
         known = self._here.get(claim.node, {}).get(claim)

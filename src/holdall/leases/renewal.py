@@ -248,15 +248,22 @@ class Renewals:
             out.append(SetTimer(timer, pause_ms))
         return []
 
+    def counts(self, node: str, message: AliveOk | Compared) -> bool:
+        """Whether it answers this process start of ours, about claims that go on, and from a queue that is not lost."""
+        first = self._count - self._count % COUNTS_MAX
+        return (
+            message.epoch >= self.epochs.get(node, 0)
+            and node in self._at
+            and first < message.count <= self._count
+        )
+
     def heard(self, node: str, message: AliveOk | Compared, out: Effects) -> list[Loss]:
         """An answer of a manager."""
-        first = self._count - self._count % COUNTS_MAX
         if message.epoch < self.epochs.get(node, 0):
             # What a manager said before it lost its queue counts no more.
             return []
         self.epochs[node] = message.epoch
-        if node not in self._at or not first < message.count <= self._count:
-            # An answer to an earlier process start of this node, or about claims that are over.
+        if not self.counts(node, message):
             return []
         lost = [short.claim for short in message.short if self._lacks(node, short)]
         if isinstance(message, AliveOk) and not message.same:

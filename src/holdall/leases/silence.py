@@ -95,7 +95,8 @@ class Silence:
     def heard(self, peer: str, out: Effects) -> None:
         """A frame of the peer has come."""
         self._is_heard(peer, out)
-        self._merge((peer,), out)
+        if peer in self._later:
+            self._merge((peer,), out)
         for ttl_ms in sorted(self._claims.get(peer, ())):
             self._arm(peer, ttl_ms, out)
 

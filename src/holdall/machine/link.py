@@ -33,10 +33,12 @@ from holdall.machine.link_peer import LinkSettings, Peer
 LINK = "link"
 """The part that frames come from and go to."""
 
-OPEN_PARTS = frozenset({"agent", "claimant", "directory", "manager", "runs"})
+OPEN_PARTS = frozenset(
+    {"agent", "claimant", "directory", "host", "location", "manager", "negotiator", "runs"}
+)
 """Parts that other nodes may speak to, and that may speak to other nodes."""
 
-CLOSED_FAMILIES = frozenset({"machine", "link", "link order"})
+CLOSED_FAMILIES = frozenset({"machine", "link", "link order", "negotiation-host", "location order"})
 """What only a driver says to machines, and what no parcel holds."""
 
 HELD_MAX = 1024 * 1024

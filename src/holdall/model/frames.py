@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdall.model.job_frames import FromJobs, ToJobs
 from holdall.model.listings import KnownNode as KnownNode  # noqa: PLC0414 - part of this conversation
 from holdall.model.listings import LogRow as LogRow  # noqa: PLC0414 - part of this conversation
 from holdall.model.listings import NodeRow as NodeRow  # noqa: PLC0414 - part of this conversation
@@ -58,6 +59,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     pid: Number = 0
     session: Text = ""
     secret: Text = ""
+    for_uid: Number | None = None
+    """Only from the HTTP server that the node has started: the user for whom it asks. From anybody else: refused."""
 
 
 class Claim(msgspec.Struct, frozen=True, tag="claim"):
@@ -212,6 +215,13 @@ class Invite(msgspec.Struct, frozen=True, tag="invite"):
     n: Number
 
 
+class Negotiate(msgspec.Struct, frozen=True, tag="negotiate"):
+    """About leases on negotiated terms; `body` is one of `model.location_frames`. Answer: Negotiated or Denied."""
+
+    n: Number
+    body: bytes
+
+
 ToNode: TypeAlias = (
     Hello
     | Claim
@@ -229,7 +239,9 @@ ToNode: TypeAlias = (
     | Clear
     | Forget
     | Invite
+    | Negotiate
     | ToRuns
+    | ToJobs
 )
 
 # Node -> client
@@ -357,6 +369,29 @@ class Released(msgspec.Struct, frozen=True, tag="released"):
     free_by_ms: int = 0
 
 
+class UsageRow(msgspec.Struct, frozen=True):
+    """What one group had of one term, on one node. Amounts are in the term's base unit."""
+
+    group: str
+    term: str
+    kind: str
+    """`pool`, `capacity` or `function`"""
+    leases: int
+    stretches: int
+    """Parts of leases that were held on unchanged terms."""
+    held_ms: int
+    """Of all of them together."""
+    amount_ms: str
+    """Sum of amount x time, in digits: it can be larger than any number of a frame."""
+    used: int
+    """What was measured, of stretches that are over."""
+    denied: int
+    violated_s: int
+    """Seconds in which less was to be had than was granted."""
+    now: int
+    """What is held in this moment."""
+
+
 class Listing(msgspec.Struct, frozen=True, tag="listing"):
     """Answer to Ask: the field of what was asked is filled."""
 
@@ -371,6 +406,8 @@ class Listing(msgspec.Struct, frozen=True, tag="listing"):
     """for `node`: the one that was asked"""
     known: tuple[KnownNode, ...] = ()
     """for `node`: the others that it knows"""
+    usage: tuple[UsageRow, ...] = ()
+    """for `usage`: of the node that was asked"""
     not_asked: tuple[NotAsked, ...] = ()
     """Nodes that have no part in this answer, by name; in its last frame."""
     more: bool = False
@@ -400,6 +437,13 @@ class Invited(msgspec.Struct, frozen=True, tag="invited"):
     valid_s: int
 
 
+class Negotiated(msgspec.Struct, frozen=True, tag="negotiated"):
+    """Answer to Negotiate; `body` is one of `model.location_frames`."""
+
+    n: int
+    body: bytes
+
+
 FromNode: TypeAlias = (
     Welcome
     | Queued
@@ -412,7 +456,9 @@ FromNode: TypeAlias = (
     | Happened
     | Drained
     | Invited
+    | Negotiated
     | FromRuns
+    | FromJobs
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -74,6 +74,8 @@ class LogRow(msgspec.Struct, frozen=True):
     text: str
     node: str = ""
     """Whose history it is from."""
+    waited_ms: int | None = None
+    """Of a grant: how long its claim waited."""
 
 
 class KnownNode(msgspec.Struct, frozen=True):

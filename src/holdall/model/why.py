@@ -93,3 +93,6 @@ class Why(msgspec.Struct, frozen=True):
     """Its places at all nodes, when it has some at another node than that; placements that are in reserve come last."""
     in_line: bool = True
     """False: it stands in no line at that node now (quarantine, kept back, away), so nothing bounds who gets ahead of it."""
+    bounded: bool = True
+    """False: the protocol of this system states no bound of younger claims that get ahead; `passes_left` and
+    `passes_bound`, here and in `lines`, say nothing then."""

@@ -3,8 +3,27 @@
 from collections.abc import Collection, Hashable, Mapping
 from typing import Self
 
+import msgspec
+
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId, Terms, UnitGrant
+
+QUARANTINE_TIMER = "quarantine"
+"""Of a manager over such a book."""
+
+
+class CapacityIs(msgspec.Struct, frozen=True, tag="capacity_is"):
+    """From the world: units of a pool have left service or come back."""
+
+    pool: str
+    units: int
+
+
+class Departed(msgspec.Struct, frozen=True, tag="departed"):
+    """From the world: the claim's lease is over at this node."""
+
+    claim: ClaimId
+    reason: str = "expired"
 
 
 class CountingBook:
@@ -15,7 +34,7 @@ class CountingBook:
         self.granting = True
         """False in quarantine."""
         self._capacities = dict(capacities)
-        self._held: dict[ClaimId, tuple[tuple[str, int], ...]] = {}
+        self._held: dict[tuple[ClaimId, int], tuple[tuple[str, int], ...]] = {}
 
     def may_grant(self) -> bool:
         return self.granting
@@ -31,7 +50,7 @@ class CountingBook:
         self, claim: ClaimId, attempt: int, counts: Mapping[str, int], terms: Terms, out: Effects
     ) -> tuple[UnitGrant, ...]:
         del terms, out
-        self._held[claim] = tuple(sorted(counts.items()))
+        self._held[claim, attempt] = tuple(sorted(counts.items()))
         return self.units(claim, attempt)
 
     def book(self, claim: ClaimId, attempt: int, out: Effects) -> None:
@@ -45,22 +64,21 @@ class CountingBook:
         out: Effects,
         named: Collection[UnitGrant] = (),
     ) -> None:
-        del attempt, out, named
-        held = self._held.pop(claim, ())
+        del out, named
+        held = self._held.pop((claim, attempt), ())
         rest = tuple((pool, least) for pool, units in held if (least := min(units, keep.get(pool, 0))) > 0)
         if rest:
-            self._held[claim] = rest
+            self._held[claim, attempt] = rest
 
     def extend(self, claim: ClaimId, attempt: int, for_ms: int, out: Effects) -> bool:
         """Any end is fine."""
-        del attempt, for_ms, out
-        return claim in self._held
+        del for_ms, out
+        return (claim, attempt) in self._held
 
     def units(self, claim: ClaimId, attempt: int) -> tuple[UnitGrant, ...]:
-        del attempt
         return tuple(
             UnitGrant(self.node, pool, "", 0)
-            for pool, units in self._held.get(claim, ())
+            for pool, units in self._held.get((claim, attempt), ())
             for _ in range(units)
         )
 

@@ -13,6 +13,12 @@ from holdall.protocols.vocabulary import ClaimId, Terms, UnitGrant
 Effects: TypeAlias = list[Effect]
 
 
+def nobody_is_gone(node: str) -> bool:
+    """For a claimant without a directory: no node has left the system for good."""
+    del node
+    return False
+
+
 class Book(Protocol):
     """The lease book as a manager sees it."""
 

@@ -21,6 +21,12 @@ class ClaimId(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         return f"{self.node}.{self.incarnation}.{self.counter}"
 
 
+def claim_named(text: str) -> ClaimId:
+    """The claim whose `str()` this is, as in keys of records and names of timers."""
+    node, incarnation, counter = text.rsplit(".", 2)
+    return ClaimId(node, int(incarnation), int(counter))
+
+
 class Stamp(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """The age of a claim; smaller is older. The claim and attempt make the order total."""
 

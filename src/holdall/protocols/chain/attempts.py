@@ -20,11 +20,12 @@ from holdall.protocols.chain.claims import (
     acknowledged,
     counted,
     family_of,
+    is_sibling,
     owing,
     sibling,
 )
 from holdall.protocols.chain.messages import MANAGER, Done, ExtendRow, Request, ShrinkRow, ToManager, Try
-from holdall.protocols.hooks import Effects
+from holdall.protocols.hooks import Effects, nobody_is_gone
 from holdall.protocols.vocabulary import ClaimId, Ended, FromClaimant, Retrying, Stamp, Visit
 
 REPEAT_TIMER = "repeat/"
@@ -33,12 +34,6 @@ PATIENCE_TIMER = "patience/"
 CLAIM_KEY = "claim/"
 REPLANS_MAX = 3
 TRY_FROM_NODES = 4
-
-
-def nobody_is_gone(node: str) -> bool:
-    """For a claimant without a directory."""
-    del node
-    return False
 
 
 class Attempts:
@@ -68,6 +63,8 @@ class Attempts:
         self.claims: dict[ClaimId, AnyPhase] = {}
         self.epochs: dict[str, int] = {}
         """Managers' epochs as heard in refusals."""
+        self._siblings = False
+        """Whether a placement beside the first was ever known here: most claimants never have one to look for."""
         self.pauses: dict[ClaimId, int] = {}
         """Next pause of each running repetition. Timing only, so no part of the key."""
 
@@ -92,6 +89,7 @@ class Attempts:
             record = records[name]
             if name != BOOT_KEY and isinstance(record, Trying | Waiting | Inside | Ending):
                 self.claims[record.claim] = record
+                self._siblings = self._siblings or is_sibling(record.claim)
         for claim in sorted(self.claims, key=self._age):
             phase = self.claims[claim]
             self.repeat(phase, self.nodes_owing(phase), out)
@@ -118,6 +116,7 @@ class Attempts:
     def keep(self, phase: AnyPhase, out: Effects) -> None:
         """This is the claim's phase from now on, also after a crash."""
         self.claims[phase.claim] = phase
+        self._siblings = self._siblings or is_sibling(phase.claim)
         out.append(Save(f"{CLAIM_KEY}{phase.claim}", phase))
         self.arm(phase, out)
 
@@ -130,6 +129,9 @@ class Attempts:
 
     def family(self, claim: ClaimId) -> list[AnyPhase]:
         """All placements of the agent's claim that are known here."""
+        if not self._siblings:
+            phase = self.claims.get(claim)
+            return [] if phase is None else [phase]
         ids = (sibling(claim, number) for number in range(SIBLINGS_MAX))
         return [self.claims[member] for member in ids if member in self.claims]
 
@@ -303,12 +305,17 @@ class Attempts:
         """Run the repetition exactly while another node owes something."""
         if self.repeat_ms is None:
             return
-        if not any(node != self.node for node in self.nodes_owing(phase)):
+        if not self._owing_elsewhere(phase):
             if self.pauses.pop(phase.claim, None) is not None:
                 out.append(CancelTimer(f"{REPEAT_TIMER}{phase.claim}"))
         elif phase.claim not in self.pauses:
             self.pauses[phase.claim] = self.repeat_ms
             out.append(SetTimer(f"{REPEAT_TIMER}{phase.claim}", self.repeat_ms))
+
+    def _owing_elsewhere(self, phase: AnyPhase) -> bool:
+        if isinstance(phase, Waiting) and not phase.paused and phase.plan.need[0].node != self.node:
+            return True
+        return any(node != self.node for node in self.nodes_owing(phase))
 
     def repeat_fired(self, claim: ClaimId, out: Effects) -> None:
         """The pause is over."""

@@ -13,7 +13,6 @@ from holdall.machine.contract import (
     Effect,
     Event,
     ProtocolViolation,
-    Received,
     TimerFired,
 )
 from holdall.protocols.chain.attempts import (
@@ -43,7 +42,6 @@ from holdall.protocols.chain.messages import (
     ToClaimantOnWire,
     Tried,
 )
-from holdall.protocols.chain.rows import claim_named
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import (
     Acquire,
@@ -59,10 +57,11 @@ from holdall.protocols.vocabulary import (
     Stamp,
     ToClaimant,
     UnitGrant,
+    claim_named,
 )
 
-_VERBS: tuple[type, ...] = get_args(ToClaimant)
-_ANSWERS: tuple[type, ...] = get_args(ToClaimantOnWire)
+_VERBS: frozenset[type] = frozenset(get_args(ToClaimant))
+_ANSWERS: frozenset[type] = frozenset(get_args(ToClaimantOnWire))
 
 
 class Claimant(Holding):
@@ -73,18 +72,17 @@ class Claimant(Holding):
 
     def handle(self, event: Event) -> list[Effect]:
         out: Effects = []
-        match event:
-            case TimerFired(timer):
-                self._fired(timer, out)
-            case Received(_, ClockRead()):
-                pass
-            case Received(sender, message):
-                if isinstance(message, _VERBS):
-                    self._verb(cast("ToClaimant", message), out)
-                elif isinstance(message, _ANSWERS):
-                    self._answer(sender, cast("ToClaimantOnWire", message), out)
-                else:
-                    raise ProtocolViolation(f"{type(message).__name__} is no message to a claimant")
+        if isinstance(event, TimerFired):
+            self._fired(event.timer, out)
+            return out
+        message = event.message
+        kind = type(message)
+        if kind in _ANSWERS:
+            self._answer(event.sender, cast("ToClaimantOnWire", message), out)
+        elif kind in _VERBS:
+            self._verb(cast("ToClaimant", message), out)
+        elif kind is not ClockRead:
+            raise ProtocolViolation(f"{kind.__name__} is no message to a claimant")
         return out
 
     def _verb(self, message: ToClaimant, out: Effects) -> None:
@@ -105,23 +103,24 @@ class Claimant(Holding):
                 assert_never(message)
 
     def _answer(self, sender: Address, message: ToClaimantOnWire, out: Effects) -> None:
-        match message:
-            case Allowed():
-                self.on_allowed(message, out)
-            case Queued():
-                self.on_queued(message, out)
-            case Refused():
-                self.on_refused(sender, message, out)
-            case Tried():
-                self.on_tried(sender, message, out)
-            case EndAck(claim, attempt):
-                self.acknowledge(claim, sender.node, attempt, out)
-            case RowExtended():
-                self.on_row_extended(sender, message, out)
-            case RowGone():
-                self.on_row_gone(sender, message, out)
-            case _:
-                assert_never(message)
+        if isinstance(message, EndAck):
+            self.acknowledge(message.claim, sender.node, message.attempt, out)
+        elif isinstance(message, Allowed):
+            self.on_allowed(message, out)
+        elif isinstance(message, Queued):
+            self.on_queued(message, out)
+        elif isinstance(message, Refused):
+            self.on_refused(sender, message, out)
+        elif isinstance(message, Tried):
+            self.on_tried(sender, message, out)
+        else:
+            match message:
+                case RowExtended():
+                    self.on_row_extended(sender, message, out)
+                case RowGone():
+                    self.on_row_gone(sender, message, out)
+                case _:
+                    assert_never(message)
 
     def _fired(self, timer: str, out: Effects) -> None:
         kind, mark, name = timer.partition("/")

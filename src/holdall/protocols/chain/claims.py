@@ -25,8 +25,15 @@ def sibling(claim: ClaimId, number: int) -> ClaimId:
     return ClaimId(claim.node, claim.incarnation, claim.counter + (number << _SIBLING_SHIFT))
 
 
+def is_sibling(claim: ClaimId) -> bool:
+    """Whether it is a placement of a claim, and not the first one."""
+    return claim.counter >> _SIBLING_SHIFT > 0
+
+
 def family_of(claim: ClaimId) -> ClaimId:
     """The claim that the agent knows, of one of its placements."""
+    if not is_sibling(claim):
+        return claim
     return ClaimId(claim.node, claim.incarnation, claim.counter & ((1 << _SIBLING_SHIFT) - 1))
 
 
@@ -45,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return tuple(visit.node for visit in self.need)
+        return tuple([visit.node for visit in self.need])
 
 
 class Phase(msgspec.Struct, frozen=True):

@@ -74,13 +74,16 @@ class Counts:
 
     def resolved(self, vector: Vector) -> Vector:
         """The vector in numbers as of now."""
-        return tuple((pool, self.amount(pool, units)) for pool, units in vector)
+        for _, units in vector:
+            if units < 0:
+                return tuple((pool, self.amount(pool, units)) for pool, units in vector)
+        return vector
 
     def wanted(self, row: Row, pool: str) -> int:
         """v(x) at a pool: what a waiting row counts with there; 0 if it wants none."""
         for name, units in row.most:
             if name == pool:
-                return self.amount(pool, units)
+                return units if units >= 0 else self.amount(pool, units)
         return 0
 
     def kept(self, pool: str, age: Age | None, enough: int, *, including: bool = False) -> int:
@@ -149,6 +152,8 @@ class Counts:
 
     def somebody_blocked(self, pool: str, age: Age) -> bool:
         """Whether a waiting row older than `age` is blocked at the pool: as sums only grow, the youngest tells."""
+        if not self._lines.get(pool):
+            return False
         room = max(self.free(pool), 0)
         return self.kept(pool, age, room) > room
 
@@ -213,7 +218,8 @@ class Counts:
 
     def waits(self, row: Row, *, spent: bool) -> None:
         """The row stands in line. `spent`: it must not be passed any more."""
-        self._touch(row.most)
+        if self.touched is not None:
+            self._touch(row.most)
         for pool, _ in row.most:
             self._stand(pool, row, spent=spent)
 
@@ -285,7 +291,7 @@ class Counts:
             insort(self._spent.setdefault(pool, []), row.age)
 
     def _leave(self, pool: str, row: Row) -> None:
-        for lines in (self._lines, self._spent):
+        for lines in (self._lines, self._spent) if self._spent else (self._lines,):
             line = lines.get(pool)
             if not line:
                 continue

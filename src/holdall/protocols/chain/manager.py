@@ -32,14 +32,13 @@ from holdall.protocols.chain.messages import (
 from holdall.protocols.chain.rows import (
     Killing,
     Row,
-    claim_named,
     most_of,
     real_pool,
     without_limits,
 )
 from holdall.protocols.chain.settling import PROMOTE_TIMER
 from holdall.protocols.hooks import Effects
-from holdall.protocols.vocabulary import ClaimId, Stamp, Vector, Visit
+from holdall.protocols.vocabulary import ClaimId, Stamp, Vector, Visit, claim_named
 
 
 class Manager(Line):
@@ -47,27 +46,29 @@ class Manager(Line):
 
     def receive(self, sender: Address, message: ToManager, out: Effects) -> None:
         """One message and its whole turn. Raises ProtocolViolation for one that is not for this node."""
-        match message:
-            case Request():
-                self.on_request(message, out)
-            case Promote():
-                self.on_promote(sender, message, out)
-            case Kill():
-                self.on_kill(sender, message, out)
-            case Killed():
-                self.on_killed(message, out)
-            case Done():
-                self.on_done(sender, message, out)
-            case Try():
-                self.on_try(sender, message, out)
-            case ShrinkRow():
-                self.on_shrink(message, out)
-            case ExtendRow():
-                self.on_extend(sender, message, out)
-            case Entered():
-                self.on_entered(message, out)
-            case _:
-                assert_never(message)
+        # The most frequent ones first: each test that fails costs, and there are many messages.
+        if isinstance(message, Done):
+            self.on_done(sender, message, out)
+        elif isinstance(message, Request):
+            self.on_request(message, out)
+        elif isinstance(message, Promote):
+            self.on_promote(sender, message, out)
+        elif isinstance(message, Kill):
+            self.on_kill(sender, message, out)
+        elif isinstance(message, Killed):
+            self.on_killed(message, out)
+        elif isinstance(message, Try):
+            self.on_try(sender, message, out)
+        elif isinstance(message, Entered):
+            self.on_entered(message, out)
+        else:
+            match message:
+                case ShrinkRow():
+                    self.on_shrink(message, out)
+                case ExtendRow():
+                    self.on_extend(sender, message, out)
+                case _:
+                    assert_never(message)
 
     def fired(self, timer: str, out: Effects) -> bool:
         """A timer has run out. False: it is none of the manager's."""

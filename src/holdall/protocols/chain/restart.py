@@ -6,10 +6,10 @@ from typing import Self
 import msgspec
 
 from holdall.machine.contract import Boot, Forget, Record, Save, SetTimer
-from holdall.protocols.chain.rows import Killing, Mem, Row, Tombstone, claim_named
+from holdall.protocols.chain.rows import Killing, Mem, Row, Tombstone, is_limit_pool
 from holdall.protocols.chain.settling import DEFAULT_SETTINGS, ROW_KEY, Settings, Settler
 from holdall.protocols.hooks import Book, Effects
-from holdall.protocols.vocabulary import ClaimId, Stamp
+from holdall.protocols.vocabulary import ClaimId, Stamp, claim_named
 
 MEM_KEY = "mem/"
 BURIED_KEY = "buried/"
@@ -84,6 +84,7 @@ class Restarting(Settler):
         if not self.buried:
             self._arm_sweep(out)
         self.buried[claim] = attempt
+        self.aged.discard(claim)  # the tombstone of an earlier attempt has seen that sweep, this one has not
         out.append(Save(f"{BURIED_KEY}{claim}", Tombstone(attempt)))
 
     def dig_up(self, claim: ClaimId, out: Effects) -> None:
@@ -142,6 +143,7 @@ class Restarting(Settler):
     def _recover_row(self, record: Row) -> None:
         # A Kill that was under way may be lost: the first look at whom to call back sends it again.
         row = msgspec.structs.replace(record, kill=Killing.NO)
+        self.limited = self.limited or any(is_limit_pool(pool) for pool, _ in (*row.most, *row.vector))
         if row.active:
             self.rows[row.claim] = row
             self.take(row)

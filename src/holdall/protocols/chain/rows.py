@@ -94,12 +94,6 @@ ManagerRecord: TypeAlias = Row | Mem | Tombstone
 CODEC.register("chain row", ManagerRecord)
 
 
-def claim_named(text: str) -> ClaimId:
-    """The claim whose `str()` this is, as in keys of records and names of timers."""
-    node, incarnation, counter = text.rsplit(".", 2)
-    return ClaimId(node, int(incarnation), int(counter))
-
-
 def all_of(least: int) -> int:
     """A number of units that means: all of the pool's capacity, and at least `least`."""
     return ALL * max(least, 1)

@@ -60,6 +60,8 @@ class Settler:
         self.epoch = epoch
         self.book = book
         self.settings = settings
+        self.limited = bool(settings.limits)
+        """Whether rows here may have limit pools: settings say so, or they did when a row was saved."""
         self.clock = 0
         self.rows: dict[ClaimId, Row] = {}
         self.counts = Counts(self.rows, self.capacity)
@@ -87,7 +89,7 @@ class Settler:
 
     def capacity(self, pool: str) -> int:
         """Units to count with at a pool or limit pool."""
-        if not is_limit_pool(pool):
+        if not self.limited or not is_limit_pool(pool):
             return self.book.capacity(pool)
         holder, real = limited_holder(pool), real_pool(pool)
         bounds = [
@@ -111,7 +113,8 @@ class Settler:
         self.rows[row.claim] = row
         self.counts.waits(row, spent=self.is_spent(row))
         self._fresh.add(row.age)
-        self._touched.update([pool for pool, _ in row.most if is_limit_pool(pool)])
+        if self.limited:
+            self._touched.update([pool for pool, _ in row.most if is_limit_pool(pool)])
         self._pressed.update([pool for pool, _ in row.most])
 
     def remove(self, row: Row, out: Effects) -> None:
@@ -190,7 +193,8 @@ class Settler:
         touched, fresh = self._touched, self._fresh
         if not touched and not fresh:
             return
-        self._repark(touched)
+        if self.limited:
+            self._repark(touched)
         if not self.book.may_grant():
             # Nothing is lost: the end of the quarantine is a change of every capacity.
             touched.clear()
@@ -206,7 +210,8 @@ class Settler:
                 if row.claim not in self.counts.parked and (choice := self.choose(row)) is not None:
                     self.activate(row, *choice, out)
                     # A row of this holder that is parked by this keeps nothing back at real pools any more.
-                    self._repark({pool for pool, _ in row.most if is_limit_pool(pool)})
+                    if self.limited:
+                        self._repark({pool for pool, _ in row.most if is_limit_pool(pool)})
 
     def _next_candidate(self, pools: list[str], ages: list[Age], after: Age | None) -> Age | None:
         """The oldest row behind `after` that is fresh, or wants one of the pools and might start.
@@ -267,7 +272,8 @@ class Settler:
         if vector != row.most:
             # It was counted in front of others with more than it took: at its other alternatives' pools.
             self._touch(row.most)
-        self.book.set_aside(row.claim, row.attempt, dict(without_limits(vector)), row.terms, out)
+        units = without_limits(vector) if self.limited else vector
+        self.book.set_aside(row.claim, row.attempt, dict(units), row.terms, out)
         self.save(active, out)
         if active.last:
             if row.claim.node == self.node and len(row.need) == 1:
@@ -347,6 +353,8 @@ class Settler:
 
         Every waiting row wounds, whether it holds something or not: others may wait behind what is kept for it.
         """
+        if not self._pressed:
+            return
         pressed = self.counts.movable_at(self._pressed)
         self._pressed.clear()
         for claim in pressed:
@@ -357,7 +365,8 @@ class Settler:
 
     def in_the_way(self, row: Row) -> bool:
         """Whether an older row is blocked at a pool that this active row uses."""
-        return any(self.counts.somebody_blocked(pool, row.age) for pool, _ in row.vector)
+        age = row.age
+        return any(self.counts.somebody_blocked(pool, age) for pool, _ in row.vector)
 
     def wound_again(self, waiting: Row, out: Effects) -> None:
         """Repeat for one waiting row the Kills that may have been lost."""

@@ -1,12 +1,14 @@
-"""What a claimant keeps of a claim, and how it changes: pure functions over one frozen record, which is also saved."""
+"""What a claimant keeps of a claim, and how it changes: pure functions over one frozen record, which is also saved.
+
+A protocol that keeps more subclasses ClaimRecord (with a tag of its own); all functions here keep its type and fields.
+"""
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from holdall.machine.codec import CODEC
 from holdall.protocols.vocabulary import Acquire, ClaimId, Terms, UnitGrant, Vector, Visit
 
 Units: TypeAlias = tuple[UnitGrant, ...]
@@ -16,15 +18,14 @@ class Phase(IntEnum):
     """Where a claim is."""
 
     TRYING = 0
-    """All locks asked for at once, without waiting."""
+    """Everything now or nothing at all."""
     WAITING = 1
-    """Locks one after the other."""
     INSIDE = 2
     ENDING = 3
 
 
-class LockPlan(msgspec.Struct, frozen=True):
-    """One lock to take: where, and how many units; `epoch` of its manager as known, or in which it is locked."""
+class Want(msgspec.Struct, frozen=True):
+    """One place: where, and how many units; `epoch` of its manager as known, or in which the units are held."""
 
     node: str
     pool: str
@@ -33,7 +34,7 @@ class LockPlan(msgspec.Struct, frozen=True):
 
 
 class Less(msgspec.Struct, frozen=True):
-    """A lock of which a part is to be given back, until the manager has answered."""
+    """A place of which a part is to be given back, until the manager has answered."""
 
     place: int
     units: int
@@ -46,15 +47,15 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
     claim: ClaimId
     attempt: int
     phase: Phase
-    locks: tuple[LockPlan, ...]
+    places: tuple[Want, ...]
     terms: Terms
     got: tuple[Units | None, ...]
-    """Per place: the units, or None while not locked."""
+    """Per place: the units, or None while it has none."""
     ending: tuple[tuple[int, int], ...] = ()
-    """(place, attempt) of the Unlocks that are not answered."""
+    """(place, attempt) of the Ends that are not answered."""
     lessening: tuple[Less, ...] = ()
     extending: tuple[int, ...] = ()
-    """Places that have not answered ExtendLock."""
+    """Places that have not answered Lengthen."""
     for_ms: int = 0
     """The end that is asked for while `extending`."""
     paused: bool = False
@@ -78,7 +79,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
         return bool(asking or self.ending or self.lessening or self.extending)
 
     def touched(self) -> tuple[tuple[int, int], ...]:
-        """(place, attempt) of the locks that this attempt may have.
+        """(place, attempt) of what this attempt may have.
 
         Of a waiting claim all: how far it has come is not saved, so after a restart nobody knows.
         """
@@ -87,31 +88,34 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
         return tuple((place, self.attempt) for place, units in enumerate(self.got) if units != ())
 
 
-def locks_of(need: Sequence[Visit]) -> tuple[LockPlan, ...]:
-    """The locks of a need in global order; of alternatives the first."""
+R = TypeVar("R", bound=ClaimRecord)
+
+
+def places_of(need: Sequence[Visit]) -> tuple[Want, ...]:
+    """The places of a need in global order; of alternatives the first."""
     return tuple(
-        LockPlan(visit.node, pool, units, visit.epoch)
+        Want(visit.node, pool, units, visit.epoch)
         for visit in sorted(need, key=lambda visit: visit.node)
         for pool, units in visit.alternatives[0]
     )
 
 
-def begun(acquire: Acquire, parent: ClaimId | None = None) -> ClaimRecord:
+def begun(made: type[R], acquire: Acquire, parent: ClaimId | None = None) -> R:
     """A new claim in its first attempt."""
-    locks = locks_of(acquire.need)
-    return ClaimRecord(
+    places = places_of(acquire.need)
+    return made(
         claim=acquire.claim,
         attempt=1,
         phase=Phase.WAITING if acquire.wait else Phase.TRYING,
-        locks=locks,
+        places=places,
         terms=acquire.terms,
-        got=(None,) * len(locks),
+        got=(None,) * len(places),
         parent=parent,
     )
 
 
-def ended(record: ClaimRecord) -> ClaimRecord:
-    """Everything is to be unlocked."""
+def ended(record: R) -> R:
+    """Everything is to be ended."""
     return msgspec.structs.replace(
         record,
         phase=Phase.ENDING,
@@ -124,66 +128,66 @@ def ended(record: ClaimRecord) -> ClaimRecord:
     )
 
 
-def retried(record: ClaimRecord, *, node: str = "", epoch: int = 0, paused: bool = False) -> ClaimRecord:
+def retried(record: R, *, node: str = "", epoch: int = 0, paused: bool = False) -> R:
     """Another attempt from the first place on, with the epoch of `node` as it is now."""
-    locks = record.locks
+    places = record.places
     if node:
-        locks = tuple(
-            msgspec.structs.replace(lock, epoch=epoch) if lock.node == node else lock for lock in locks
+        places = tuple(
+            msgspec.structs.replace(want, epoch=epoch) if want.node == node else want for want in places
         )
     return msgspec.structs.replace(
         record,
         attempt=record.attempt + 1,
-        locks=locks,
-        got=(None,) * len(locks),
+        places=places,
+        got=(None,) * len(places),
         ending=merged(record.ending, record.touched()),
         paused=paused,
     )
 
 
-def with_units(record: ClaimRecord, place: int, units: Units) -> ClaimRecord:
+def with_units(record: R, place: int, units: Units) -> R:
     """One place has these units now."""
     return msgspec.structs.replace(record, got=(*record.got[:place], units, *record.got[place + 1 :]))
 
 
-def known_in(record: ClaimRecord, place: int, epoch: int) -> ClaimRecord:
-    """The manager of this place has said in this epoch that it is locked."""
-    lock = msgspec.structs.replace(record.locks[place], epoch=epoch)
-    return msgspec.structs.replace(record, locks=(*record.locks[:place], lock, *record.locks[place + 1 :]))
+def known_in(record: R, place: int, epoch: int) -> R:
+    """The manager of this place has said in this epoch that the units are held."""
+    if record.places[place].epoch == epoch:
+        return record
+    want = msgspec.structs.replace(record.places[place], epoch=epoch)
+    return msgspec.structs.replace(record, places=(*record.places[:place], want, *record.places[place + 1 :]))
 
 
 def in_doubt(record: ClaimRecord, place: int, epoch: int) -> bool:
-    """Whether the lock was given before its manager's `epoch` began, so that the manager may have lost it."""
-    return record.phase is not Phase.ENDING and bool(record.got[place]) and record.locks[place].epoch < epoch
+    """Whether the units were given before its manager's `epoch` began, so that the manager may have lost it."""
+    return record.phase is not Phase.ENDING and bool(record.got[place]) and record.places[place].epoch < epoch
 
 
 def merged(
     ending: tuple[tuple[int, int], ...], more: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Per place the highest attempt only: an Unlock ends all earlier ones, too."""
+    """Per place the highest attempt only: an End ends all earlier ones, too."""
     highest = dict(ending)
     for place, attempt in more:
         highest[place] = max(attempt, highest.get(place, 0))
     return tuple(sorted(highest.items()))
 
 
-def unlocked(record: ClaimRecord, place: int, attempt: int) -> ClaimRecord:
-    """A manager has answered an Unlock."""
+def acknowledged(record: R, place: int, attempt: int) -> R:
+    """A manager has answered an End."""
     left = tuple((at, number) for at, number in record.ending if at != place or number > attempt)
     return msgspec.structs.replace(record, ending=left)
 
 
-def lessened(
-    record: ClaimRecord, node: str, left: dict[str, int], named: frozenset[UnitGrant]
-) -> ClaimRecord:
+def lessened(record: R, node: str, left: dict[str, int], named: frozenset[UnitGrant]) -> R:
     """Keep at most `left` units of each pool at a node (what is kept is taken off `left`), named ones first."""
-    for place, lock in enumerate(record.locks):
+    for place, want in enumerate(record.places):
         have = record.got[place]
-        if lock.node != node or not have:
+        if want.node != node or not have:
             continue
         first = sorted(have, key=lambda unit: unit not in named)
-        kept = tuple(sorted(first[: max(0, left.get(lock.pool, 0))]))
-        left[lock.pool] = left.get(lock.pool, 0) - len(kept)
+        kept = tuple(sorted(first[: max(0, left.get(want.pool, 0))]))
+        left[want.pool] = left.get(want.pool, 0) - len(kept)
         if not kept:
             ending = merged(record.ending, ((place, record.attempt),))
             record = msgspec.structs.replace(with_units(record, place, ()), ending=ending)
@@ -191,6 +195,3 @@ def lessened(
             less = (*(one for one in record.lessening if one.place != place), Less(place, len(kept), kept))
             record = msgspec.structs.replace(with_units(record, place, kept), lessening=less)
     return record
-
-
-CODEC.register("ordered claim", ClaimRecord)

@@ -1,0 +1,112 @@
+"""What a location makes of a request before it asks any host: is it sound, what does policy leave, who supports it.
+
+Source: lease negotiation, section 4.3, steps 1 to 3.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdall.leases.negotiation import messages as m
+from holdall.leases.negotiation.desk import Desk
+from holdall.leases.negotiation.interfaces import Asker, Policy, TermAsk
+from holdall.leases.negotiation.members import Members
+from holdall.leases.negotiation.states import TERMINAL
+from holdall.leases.templates import NO_HOST_SUPPORTS, candidates, in_base_units, require
+from holdall.model.refusals import Refusal
+from holdall.model.terms import DURATION, LeaseRequest, Template, TemplateTerm, checked_request
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Whom to ask, and for what."""
+
+    asker: Asker
+    request: LeaseRequest
+    """In base units, lessened by policy, with its duration."""
+    duration: int
+    requested: dict[str, int]
+    """As asked, of what was lessened."""
+    hosts: tuple[str, ...]
+
+
+class Intake:
+    """Decides on one request; changes nothing."""
+
+    def __init__(self, members: Members, desk: Desk, policy: Policy) -> None:
+        self._members, self._desk, self._policy = members, desk, policy
+
+    def plan(self, asker: Asker, request: LeaseRequest) -> Plan | m.Declined:
+        """Whom to ask, or why nobody."""
+        if request.wait_ms:
+            return m.Declined(
+                request.request,
+                "request.wait",
+                text="a location's manager does not queue; ask without wait_ms and come again after retry_after_ms",
+            )
+        hosts = self._members.may_be_asked()
+        if request.replaces is not None:
+            known = self._desk.leases.get(request.replaces)
+            if known is None or known.holder != asker.holder or known.state in TERMINAL:
+                return m.Declined(request.request, "replaces")
+            hosts = {host: template for host, template in hosts.items() if host == known.host}
+        try:
+            request = self._sound(request, hosts)
+        except Refusal as refused:
+            current = self._members.templates().templates if refused.reason == "template.unknown" else ()
+            return m.Declined(
+                request.request, refused.reason, refused.where, text=refused.text, templates=current
+            )
+        return self._allowed(asker, request, hosts)
+
+    def _sound(self, request: LeaseRequest, hosts: Mapping[str, Template]) -> LeaseRequest:
+        """In base units and with a duration. Raises Refusal."""
+        checked_request(request)
+        if request.template is None:
+            request = in_base_units(request, _all_terms(hosts))
+            spans = [template.duration.default for template in hosts.values()]
+            return msgspec.structs.replace(request, duration=request.duration or min(spans, default=1))
+        named = [one for one in self._members.templates().templates if one.template == request.template]
+        if not named:
+            raise Refusal("template.unknown", f"no host offers {request.template} now")
+        request = in_base_units(request, named[0].terms)
+        request = msgspec.structs.replace(request, duration=request.duration or named[0].duration.default)
+        require(request, named[0])
+        return request
+
+    def _allowed(
+        self, asker: Asker, request: LeaseRequest, hosts: Mapping[str, Template]
+    ) -> Plan | m.Declined:
+        able, missing = candidates(request, hosts)
+        if not able:
+            return m.Declined(request.request, NO_HOST_SUPPORTS, missing=missing)
+        holdings = self._desk.holdings(request.replaces)
+        duration = request.duration or 1
+        terms, requested = dict(request.terms), dict[str, int]()
+        amounts = {name: asked.amount for name, asked in terms.items()}
+        span = self._policy.may_have(TermAsk(asker, DURATION, duration, duration, terms=amounts), holdings)
+        if span.amount is not None:
+            duration = min(duration, span.amount)
+        if not duration:
+            return m.Declined(request.request, "policy", DURATION, span.rule)
+        for name in sorted(terms):
+            asked = terms[name]
+            allowed = self._policy.may_have(
+                TermAsk(asker, name, asked.amount, duration, terms=amounts), holdings
+            )
+            if allowed.amount is None:
+                continue
+            if allowed.amount < (asked.floor or 1):
+                return m.Declined(request.request, "policy", name, allowed.rule)
+            if type(asked.amount) is int and allowed.amount < asked.amount:
+                requested[name] = asked.amount
+                terms[name] = msgspec.structs.replace(asked, amount=allowed.amount)
+        request = msgspec.structs.replace(request, terms=terms, duration=duration)
+        return Plan(asker, request, duration, requested, able)
+
+
+def _all_terms(hosts: Mapping[str, Template]) -> dict[str, TemplateTerm]:
+    """Of all hosts, for the units of amounts; a unit is the same at all hosts of a location."""
+    found: dict[str, TemplateTerm] = {}
+    for host in sorted(hosts):
+        found = {**hosts[host].terms, **found}
+    return found

@@ -1,0 +1,52 @@
+"""What a host's manager keeps over a crash."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdall.leases.negotiation.interfaces import Asker
+from holdall.machine.codec import CODEC
+from holdall.machine.contract import Address
+from holdall.model.terms import LeaseState, RequestedTerm, TermStatus
+
+LEASE_PREFIX = "lease/"
+SETTING_KEY = "host"
+
+
+class HeldLease(msgspec.Struct, frozen=True, tag="held_lease"):
+    """One hold and what became of it, until it is forgotten."""
+
+    hold: str
+    state: LeaseState
+    agent: Address
+    asker: Asker
+    request: str
+    wanted: dict[str, RequestedTerm]
+    terms: tuple[TermStatus, ...]
+    duration: int
+    party: str
+    """Its name in the books of capacities; another one after each renewal."""
+    ending: LeaseState | None = None
+    lease: str = ""
+    revision: int = 0
+    fence: int = 0
+    replaces: str = ""
+    """The hold whose lease it is to replace."""
+    template: str | None = None
+    has_units: bool = False
+    round: str = ""
+    revoked_after_ms: int | None = None
+    why: str = ""
+
+
+class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):
+    """The highest epoch of a location's manager that was obeyed, and whether the operator drains the host."""
+
+    epoch: int = 0
+    draining: bool = False
+    drain_ms: int | None = None
+
+
+NegotiationRecord: TypeAlias = HeldLease | HostRecord
+
+CODEC.register("negotiation-records", NegotiationRecord)

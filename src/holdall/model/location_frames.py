@@ -1,0 +1,233 @@
+"""What a client and its node say about locations; each is the body of a `frames.Negotiate` or `frames.Negotiated`.
+
+They travel as bytes inside those frames, so that clients which never negotiate load none of this. Times are durations in
+ms, and `valid_for_ms` counts from before the client sent what is answered.
+"""
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from holdall.model.names import NEEDS_MAX
+from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm, Template, TermUse
+
+LEASES_MAX = 256
+PARTS_MAX = 32
+_Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
+_Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
+_Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
+
+# Client -> node
+
+
+class ListLocations(msgspec.Struct, frozen=True, tag="list_locations"):
+    """Answer: Locations."""
+
+
+class AskTemplates(msgspec.Struct, frozen=True, tag="ask_templates"):
+    """Answer: TemplatesAre."""
+
+    location: _Name
+
+
+class AskOffer(msgspec.Struct, frozen=True, tag="ask_offer"):
+    """Answer: OfferIs or NoOffer. With `take` the offer is accepted at once, and the answer is LeaseIs or NoOffer."""
+
+    location: _Name
+    request: LeaseRequest
+    take: bool = False
+
+
+class AskTogether(msgspec.Struct, frozen=True, tag="ask_together"):
+    """All of these become leases, or none. Answer: LeasesAre, or NoOffer of one that comes to nothing."""
+
+    parts: Annotated[tuple[AskOffer, ...], msgspec.Meta(min_length=1, max_length=PARTS_MAX)]
+
+
+class ListOffers(msgspec.Struct, frozen=True, tag="list_offers"):
+    """The open offers of this user at this node. Answer: Offers."""
+
+
+class AcceptOffer(msgspec.Struct, frozen=True, tag="accept_offer"):
+    """Answer: LeaseIs, or Over where nothing is granted by it."""
+
+    lease: _Id
+
+
+class DeclineOffer(msgspec.Struct, frozen=True, tag="decline_offer"):
+    """Answer: Over."""
+
+    lease: _Id
+
+
+class AskStatus(msgspec.Struct, frozen=True, tag="ask_status"):
+    """Answer: LeaseIs, or Over for one that nobody knows."""
+
+    lease: _Id
+
+
+class RenewLease(msgspec.Struct, frozen=True, tag="renew_lease"):
+    """`duration` None: as long as before; without `terms` the same is asked. Answer: LeaseIs, NoOffer or Over."""
+
+    lease: _Id
+    duration: _Duration | None = None
+    terms: dict[_Name, RequestedTerm] | None = None
+
+
+class EndLease(msgspec.Struct, frozen=True, tag="end_lease"):
+    """The lease is given back. Answer: Over."""
+
+    lease: _Id
+
+
+class LeaseUse(msgspec.Struct, frozen=True):
+    """What has been used of a lease so far."""
+
+    lease: _Id
+    uses: Annotated[tuple[TermUse, ...], msgspec.Meta(max_length=NEEDS_MAX)]
+
+
+class HoldLeases(msgspec.Struct, frozen=True, tag="hold_leases"):
+    """These are used: the node renews each for as long as this comes again within the lease's duration. Answer: Held."""
+
+    leases: Annotated[tuple[_Id, ...], msgspec.Meta(max_length=LEASES_MAX)]
+    used: Annotated[tuple[LeaseUse, ...], msgspec.Meta(max_length=NEEDS_MAX)] = ()
+    """Passed on to their hosts."""
+
+
+FromClient: TypeAlias = (
+    ListLocations
+    | AskTemplates
+    | AskOffer
+    | AskTogether
+    | ListOffers
+    | AcceptOffer
+    | DeclineOffer
+    | AskStatus
+    | RenewLease
+    | EndLease
+    | HoldLeases
+)
+
+# Node -> client
+
+
+class LocationRow(msgspec.Struct, frozen=True):
+    """One location. `manager`: the node that leads; empty: none has answered."""
+
+    location: str
+    nodes: tuple[str, ...]
+    manager: str
+    templates: tuple[str, ...]
+
+
+class Locations(msgspec.Struct, frozen=True, tag="locations"):
+    """All that this node's directory knows, by name."""
+
+    rows: tuple[LocationRow, ...]
+
+
+class TemplatesAre(msgspec.Struct, frozen=True, tag="templates_are"):
+    """`suspect`: ids of those which only hosts offer that have not been heard of for a while."""
+
+    location: str
+    templates: tuple[Template, ...]
+    suspect: tuple[str, ...] = ()
+
+
+class OfferIs(msgspec.Struct, frozen=True, tag="offer_is"):
+    """It binds the location for `offer_ms`."""
+
+    document: LeaseDocument
+    offer_ms: int
+
+
+class Offers(msgspec.Struct, frozen=True, tag="offers"):
+    """Open ones, each with what is left of its time."""
+
+    rows: tuple[OfferIs, ...]
+
+
+class NoOffer(msgspec.Struct, frozen=True, tag="no_offer"):
+    """Nothing is offered, or renewed: the lease that there is goes on as it was."""
+
+    reason: str
+    term: str = ""
+    rule: str = ""
+    text: str = ""
+    best_possible: dict[str, int] = {}
+    missing: dict[str, str] = {}
+    """Host -> the first term that it does not support."""
+    templates: tuple[Template, ...] = ()
+    retry_after_ms: int = 0
+
+
+class LeaseIs(msgspec.Struct, frozen=True, tag="lease_is"):
+    """The lease now. `valid_for_ms` 0: this node does not hold it for the client, who has only its document."""
+
+    document: LeaseDocument
+    valid_for_ms: int = 0
+
+
+class LeasesAre(msgspec.Struct, frozen=True, tag="leases_are"):
+    """One for each part, in their order; all are active."""
+
+    leases: tuple[LeaseIs, ...]
+
+
+class Over(msgspec.Struct, frozen=True, tag="over"):
+    """`declined`, `released`, `lapsed`, `stale_revision`, `unknown`, `expired`, `revoked`, `ended`."""
+
+    lease: str
+    reason: str
+
+
+class HeldLease(msgspec.Struct, frozen=True):
+    """One of HoldLeases. `document` None: it is over, or not held here; `reason` tells."""
+
+    lease: str
+    valid_for_ms: int = 0
+    document: LeaseDocument | None = None
+    reason: str = ""
+    warned: str = ""
+    """It will be taken away: why."""
+
+
+class Held(msgspec.Struct, frozen=True, tag="held"):
+    """In the order in which they were asked for."""
+
+    leases: tuple[HeldLease, ...]
+
+
+ToClient: TypeAlias = (
+    Locations | TemplatesAre | OfferIs | Offers | NoOffer | LeaseIs | LeasesAre | Over | Held
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
+_to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient)
+
+
+def pack(value: FromClient | ToClient) -> bytes:
+    """The body of a frame."""
+    return _encoder.encode(value)
+
+
+def read_question(body: bytes) -> FromClient:
+    """What a client asks. Raises msgspec.DecodeError (incl. ValidationError), ValueError or RecursionError when it is none."""
+    question = _from_client.decode(body)
+    if isinstance(question, RenewLease) and question.terms and len(question.terms) > NEEDS_MAX:
+        raise ValueError(f"{len(question.terms)} terms; at most {NEEDS_MAX}")
+    return question
+
+
+def read_answer(body: bytes) -> ToClient:
+    """What a node answers. Raises msgspec.DecodeError (incl. ValidationError) when it is none."""
+    return _to_client.decode(body)
+
+
+def location_of(lease: str) -> str:
+    """The location in a lease's id, `L-LOCATION-NODE-NUMBER`; empty where it is no such id."""
+    start, _, rest = lease.partition("-")
+    parts = rest.rsplit("-", 2)
+    return parts[0] if start == "L" and len(parts) == 3 else ""
