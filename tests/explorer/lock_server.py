@@ -85,10 +85,12 @@ class Server:
         claims, ended = self.line.claims, self.line.ended
         match event.message:
             case Ask(claim):
-                if claim in ended:
+                if claim in ended or (self.rule == "names" and claim.node == "c2"):
                     return []
                 if claim not in claims:
-                    claims = (*claims, claim)
+                    # "push": a newcomer stands before all who wait
+                    at = min(1, len(claims)) if self.rule == "push" else len(claims)
+                    claims = (*claims[:at], claim, *claims[at:])
             case Back(claim) | LeaseLost(claim):
                 claims = tuple(other for other in claims if other != claim)
                 if self.rule != "bury":
@@ -193,6 +195,16 @@ class LockServer:
             return Host(host, {"server": Server(host, self.rule)})
         return Host(host, {"claimant": Customer(host)})
 
+    def renewed(self, hosts: Mapping[str, Host], claim: ClaimId) -> bool:
+        for host in hosts.values():
+            server = host.parts.get("server")
+            if isinstance(server, Server):
+                if claim in server.line.claims:
+                    return False
+                ended = tuple(other for other in server.line.ended if other != claim)
+                server.line = Line(server.line.claims, ended)
+        return True
+
     def boot(self, kind: str, epoch: int) -> Boot:
         return Boot(kind, epoch, 2)
 
@@ -238,6 +250,10 @@ class LockServer:
 
     def lapse_for_claimant(self, lease: Lease) -> Arrival:
         return self.command(lease[1].node, LeaseLost(lease[1], "expired"))
+
+    def told_of_gone(self, host: str, node: str) -> Arrival | None:
+        """Nobody leaves here."""
+        return None
 
     def lapse_at_node(self, lease: Lease) -> Arrival:
         return Arrival("server", Received(Address(lease[0], "book"), LeaseLost(lease[1], "expired")))

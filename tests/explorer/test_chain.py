@@ -6,9 +6,10 @@ from explorer import chain_runs
 from explorer.chain_runs import LONG_FROM, Run
 from explorer.plain_search import PlainSearch
 
-from holdall.explorer.moves import Space, Timers
-from holdall.explorer.mutants import KillOfAnyEpoch, KillsGranted, NoWound
+from holdall.explorer.moves import Timers
+from holdall.explorer.mutants.chain import KillOfAnyEpoch, KillsGranted, NoWound
 from holdall.explorer.search import explore
+from holdall.explorer.space import Space
 from holdall.protocols.chain.manager import Manager
 from holdall.world.chain import ChainSystem
 from holdall.world.faults import budget, read_faults
@@ -116,6 +117,11 @@ def test_claimants_that_fall_silent(run: Run) -> None:
     check(run)
 
 
+@pytest.mark.parametrize("run", runs(chain_runs.TWO_AT_ONCE))
+def test_two_faults_at_any_two_moments(run: Run) -> None:
+    check(run)
+
+
 @pytest.mark.parametrize("run", runs(chain_runs.VARIANTS))
 def test_the_shipped_lease_book_and_other_settings(run: Run) -> None:
     check(run)
@@ -153,7 +159,7 @@ def test_the_reduction_hides_no_violation(make: type[Manager], name: str, steps:
 
 
 def test_no_reduction_where_messages_may_be_lost() -> None:
-    with pytest.raises(ValueError, match="no reduction"):
+    with pytest.raises(ValueError, match="no --reduce late"):
         Space(ChainSystem(named("x2")), budget(loss=1), reduced=True)
 
 

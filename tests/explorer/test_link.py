@@ -7,8 +7,8 @@ import pytest
 from explorer.plain_link_search import Left, PlainLinkSearch
 
 from holdall.explorer.link_moves import LinkSpace
-from holdall.explorer.link_mutants import LINK_MUTANTS, link_system, mutant_world
 from holdall.explorer.moves import Timers
+from holdall.explorer.mutants.link import LINK_MUTANTS, link_system, mutant_world
 from holdall.explorer.search import Violation, explore
 from holdall.explorer.trace import steps_of, told
 from holdall.machine.link import OPEN_PARTS
@@ -253,7 +253,7 @@ def found(name: str) -> tuple[LinkSpace, Violation]:
 
 def test_every_mutant_has_its_number_of_steps() -> None:
     assert {name: mutant.found_as for name, mutant in LINK_MUTANTS.items()} == {
-        name: property_ for name, (property_, _) in STEPS.items()
+        name: (property_,) for name, (property_, _) in STEPS.items()
     }
 
 

@@ -4,8 +4,8 @@ import pytest
 from explorer.lock_server import LockServer
 from explorer.plain_search import PlainSearch
 
-from holdall.explorer.moves import Space
 from holdall.explorer.search import Result, explore
+from holdall.explorer.space import Space
 from holdall.world.faults import budget
 from holdall.world.named import world
 

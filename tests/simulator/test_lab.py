@@ -46,7 +46,7 @@ def test_simulate_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run["seed"] == 1
     assert run["grants"] == run["claims"] > 0
     assert run["faults"].keys() == {"loss"}
-    assert run["messages"]["Lock"] >= run["messages"]["Locked"] > 0
+    assert run["messages"]["Lock"] >= run["messages"]["Held"] > 0
     assert run["waits"].keys() == {"mean", "p99", "longest"}
     assert run["violations"] == []
 
@@ -120,7 +120,7 @@ def test_many_hosts_are_shown_as_plain_lines(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (Asked(protocol="chaos"), "no protocol 'chaos' to simulate; there are: central, chain, ordered"),
+        (Asked(protocol="chaos"), "no protocol 'chaos' to simulate; there are: ballot, central, chain, game"),
         (Asked(load="heavy"), "no load 'heavy'; there are: low, medium, saturated"),
         (Asked(nodes=20), "1 ≤ nodes ≤ pools"),
         (Asked(faults="crash"), "unknown fault 'crash'"),

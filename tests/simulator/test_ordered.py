@@ -8,9 +8,11 @@ import pytest
 from holdall.leases.messages import PoolSpec
 from holdall.machine.contract import Address, Message, Received
 from holdall.machine.host import Arrival, Host
+from holdall.protocols.by_pool.messages import End, EndAck, Held
+from holdall.protocols.by_pool.properties import wrong_here as wrong_by_pool
 from holdall.protocols.ordered.claimant import Claimant
-from holdall.protocols.ordered.messages import Lock, Locked, Unlock, Unlocked
-from holdall.protocols.ordered.properties import wrong_here
+from holdall.protocols.ordered.messages import Lock
+from holdall.protocols.registry import protocol
 from holdall.protocols.vocabulary import (
     ALL,
     Acquire,
@@ -32,7 +34,7 @@ from holdall.protocols.vocabulary import (
     Vector,
     Visit,
 )
-from holdall.simulator.sides import OrderedPools
+from holdall.simulator.sides import pools_side
 
 A, B = ClaimId("c1", 1, 1), ClaimId("c2", 1, 1)
 
@@ -42,7 +44,8 @@ class Room:
 
     def __init__(self) -> None:
         self.sides = {
-            name: OrderedPools(name, {"gpu": 2, "psu": 1}, watch_peers=False) for name in ("n1", "n2")
+            name: pools_side("ordered", name, {"gpu": 2, "psu": 1}, watch_peers=False)
+            for name in ("n1", "n2")
         }
         self.hosts = {name: Host(name, {"manager": side}) for name, side in self.sides.items()}
         self.claimants = {name: Claimant(name, Address(name, "agent")) for name in ("c1", "c2")}
@@ -64,11 +67,15 @@ class Room:
             turn = self.hosts[to.node].turn((Arrival(to.part, Received(sender, message)),))
             self.sent += [message for _, to, message in turn.sends if to.part != "agent"]
             waiting += turn.sends
-            assert [text for side in self.sides.values() for text in wrong_here(side.manager)] == []
+            assert [
+                text
+                for side in self.sides.values()
+                for text in (*wrong_by_pool(side.manager), *protocol("ordered").wrong_here(side.manager))
+            ] == []
         return self.told
 
     def empty(self) -> bool:
-        return not any(side.manager.locks for side in self.sides.values()) and not any(
+        return not any(side.manager.entries for side in self.sides.values()) and not any(
             claimant.claims for claimant in self.claimants.values()
         )
 
@@ -103,10 +110,10 @@ def test_locks_are_taken_one_after_the_other_in_the_order_of_nodes_and_pools(roo
     (granted,) = room.say(Acquire(A, (visit("n2", gpu=1), visit("n1", psu=1, gpu=2))))
     assert isinstance(granted, Granted)
     assert counts(granted) == {"n1/gpu": 2, "n1/psu": 1, "n2/gpu": 1}
-    assert [type(message) for message in room.sent] == [Lock, Locked] * 3
+    assert [type(message) for message in room.sent] == [Lock, Held] * 3
     assert [message.pool for message in room.sent if isinstance(message, Lock)] == ["gpu", "psu", "gpu"]
     assert room.say(Release(A)) == [Ended(A)]
-    assert [type(message) for message in room.sent] == [Unlock, Unlock, Unlock, Unlocked, Unlocked, Unlocked]
+    assert [type(message) for message in room.sent] == [End, End, End, EndAck, EndAck, EndAck]
 
 
 def test_first_come_first_served_whatever_would_fit(room: Room) -> None:
@@ -192,8 +199,8 @@ def test_a_lost_lease_ends_a_granted_claim_and_lets_a_waiting_one_come_again(roo
 
 def test_an_unlock_that_overtakes_its_lock(room: Room) -> None:
     host, sender = room.hosts["n1"], Address("c1", "claimant")
-    (ack,) = host.turn((Arrival("manager", Received(sender, Unlock(A, 1, 0, "gpu"))),)).sends
-    assert ack[2] == Unlocked(A, 1, 0)
+    (ack,) = host.turn((Arrival("manager", Received(sender, End(A, 1, 0))),)).sends
+    assert ack[2] == EndAck(A, 1, 0)
     terms = Acquire(A, ()).terms
     host.turn((Arrival("manager", Received(sender, Lock(A, 1, 0, 1, "gpu", 1, terms))),))
-    assert room.sides["n1"].manager.locks == {}
+    assert room.sides["n1"].manager.entries == {}

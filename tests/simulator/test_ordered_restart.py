@@ -3,12 +3,17 @@
 from collections import deque
 
 from holdall.leases.book import QUARANTINE_TIMER
+from holdall.leases.messages import LostAt
 from holdall.machine.contract import Address, Boot, Message, Received, Record, SetTimer
 from holdall.machine.host import Arrival, Host, Turn
-from holdall.protocols.ordered.claimant import RETRY, Claimant
-from holdall.protocols.ordered.messages import Lessen, Lock, Locked, Refused, Unlock
-from holdall.protocols.ordered.plan import Phase
-from holdall.protocols.ordered.properties import wrong_here
+from holdall.parties.by_pool.claims import DOOM_TIMER, ClaimsByPool
+from holdall.protocols.by_pool.claim import Phase
+from holdall.protocols.by_pool.claimant import RETRY
+from holdall.protocols.by_pool.messages import AskHeld, End, Held, Lessen, PlaceGone
+from holdall.protocols.by_pool.properties import wrong_here as wrong_by_pool
+from holdall.protocols.ordered.claimant import Claimant
+from holdall.protocols.ordered.messages import Lock
+from holdall.protocols.registry import protocol
 from holdall.protocols.vocabulary import (
     Acquire,
     ClaimId,
@@ -21,7 +26,7 @@ from holdall.protocols.vocabulary import (
     UnitGrant,
     Visit,
 )
-from holdall.simulator.sides import OrderedClaims, OrderedPools
+from holdall.simulator.sides import pools_side
 
 A, B, C = ClaimId("c1", 1, 1), ClaimId("c2", 1, 1), ClaimId("c3", 1, 1)
 QUARANTINE_MS = 61_201
@@ -33,10 +38,10 @@ class Room:
 
     def __init__(self) -> None:
         self.pools = {
-            name: OrderedPools(name, {"gpu": 2, "psu": 1}, watch_peers=True) for name in ("n1", "n2")
+            name: pools_side("ordered", name, {"gpu": 2, "psu": 1}, watch_peers=True) for name in ("n1", "n2")
         }
         self.claims = {
-            name: OrderedClaims(Claimant(name, Address(name, "agent"), again_ms=20_000))
+            name: ClaimsByPool(Claimant(name, Address(name, "agent"), again_ms=20_000))
             for name in ("c1", "c2", "c3")
         }
         self.hosts = {name: Host(name, {"manager": side}) for name, side in self.pools.items()}
@@ -65,7 +70,7 @@ class Room:
     def fall(self, node: str, kept: dict[str, Record], kind: str) -> None:
         """The node starts anew, with what its journal has kept."""
         self.records[node] = dict(kept)
-        side = self.pools[node] = OrderedPools(node, {"gpu": 2, "psu": 1}, watch_peers=True)
+        side = self.pools[node] = pools_side("ordered", node, {"gpu": 2, "psu": 1}, watch_peers=True)
         self.hosts[node] = Host(node, {"manager": side})
         boot = Boot("lost" if kind == "wipe" else "reboot", 2, 2, QUARANTINE_MS, NEW_FENCES)
         self._carry(node, self.hosts[node].recover(dict(kept), boot))
@@ -83,7 +88,11 @@ class Room:
                 continue
             self.sent += [] if sender.part == "agent" else [message]
             self._carry(to.node, self.hosts[to.node].turn((Arrival(to.part, Received(sender, message)),)))
-        assert [text for side in self.pools.values() for text in wrong_here(side.manager)] == []
+        assert [
+            text
+            for side in self.pools.values()
+            for text in (*wrong_by_pool(side.manager), *protocol("ordered").wrong_here(side.manager))
+        ] == []
         return self.told
 
     def _carry(self, node: str, turn: Turn) -> None:
@@ -145,12 +154,15 @@ def test_a_holder_loses_what_one_of_its_locks_at_a_node_was_about() -> None:
     before = dict(room.records["n1"])
     units_of(room.say(Release(B)), A)
     room.fall("n1", before, "unsynced")
-    assert set(room.pools["n1"].manager.locks) == {(A, 0), (B, 0)}
+    assert set(room.pools["n1"].manager.entries) == {(A, 0), (B, 0)}
     told = room.renew("c1", "n1")
-    assert told[0] == Gone(A, "restarted")
-    assert [(one.place, one.epoch) for one in room.sent_of(Refused) if isinstance(one, Refused)] == [(1, 2)]
-    assert len(room.sent_of(Unlock)) == 2
-    assert set(room.pools["n1"].manager.locks) == {(B, 0)}
+    assert told == [LostAt(A, "n1", 0), Gone(A, "restarted")]
+    assert room.sent_of(PlaceGone) == [PlaceGone(A, 1, "restarted")]
+    # The holder may stand still, so what it has at other places is kept until its time is certainly over.
+    assert room.sent_of(End) == []
+    assert room.fire("c1", f"claimant!{DOOM_TIMER}{A}") == [Ended(A)]
+    assert len(room.sent_of(End)) == 2
+    assert set(room.pools["n1"].manager.entries) == {(B, 0)}
 
 
 def test_a_holder_goes_on_when_its_node_has_kept_every_lock() -> None:
@@ -159,11 +171,11 @@ def test_a_holder_goes_on_when_its_node_has_kept_every_lock() -> None:
     room.renew("c1", "n1")
     room.fall("n1", room.records["n1"], "reboot")
     assert room.renew("c1", "n1") == []
-    assert [message.wait for message in room.sent_of(Lock) if isinstance(message, Lock)] == [False, False]
-    assert [message.epoch for message in room.sent_of(Locked) if isinstance(message, Locked)] == [2, 2]
+    assert room.sent_of(AskHeld) == [AskHeld(A, 1, 0), AskHeld(A, 1, 1)]
+    assert [message.epoch for message in room.sent_of(Held) if isinstance(message, Held)] == [2, 2]
     record = room.claims["c1"].claimant.claims[A]
     assert (record.phase, record.units) == (Phase.INSIDE, had)
-    assert [lock.epoch for lock in record.locks] == [2, 2]
+    assert [lock.epoch for lock in record.places] == [2, 2]
     assert room.renew("c1", "n1") == []
     assert room.sent_of(Lock) == []
     assert room.fire("c1", deadlines(room, "c1", "n1")[-2]) == []
@@ -176,7 +188,7 @@ def test_a_renewal_does_not_count_before_the_locks_are_confirmed() -> None:
     room.fall("n1", room.records["n1"], "reboot")
     last = deadlines(room, "c1", "n1")[-1]
     room.renew("c1", "n1")
-    assert room.fire("c1", last)[0] == Gone(A, "expired")
+    assert room.fire("c1", last)[:2] == [LostAt(A, "n1", 0), Gone(A, "expired")]
 
 
 def test_what_was_given_back_is_given_back_again_when_the_node_has_lost_that() -> None:
@@ -201,6 +213,6 @@ def test_an_answer_from_before_the_restart_confirms_nothing() -> None:
     before = dict(room.records["n1"])
     had = units_of(room.say(Release(B)), A)
     room.fall("n1", before, "unsynced")
-    late = Locked(A, 1, 1, had[2:], 1)
+    late = Held(A, 1, 1, had[2:], 1)
     room.hosts["c1"].turn((Arrival("claimant", Received(Address("n1", "manager"), late)),))
-    assert room.renew("c1", "n1")[0] == Gone(A, "restarted")
+    assert room.renew("c1", "n1")[1] == Gone(A, "restarted")

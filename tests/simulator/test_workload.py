@@ -73,7 +73,7 @@ def test_one_wide_claim_among_small_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"pools": 0}, {"nodes": 9}, {"k": 9}, {"units": 0}, {"hold": 0}, {"pools": 5000}]
+    "wrong", [{"pools": 0}, {"nodes": 9}, {"k": 9}, {"units": 0}, {"hold": 0}, {"pools": 500_000}]
 )
 def test_a_workload_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a workload needs"):

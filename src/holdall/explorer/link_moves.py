@@ -6,6 +6,7 @@ import msgspec
 
 from holdall.explorer.mail import Mail, bits
 from holdall.explorer.moves import Move, State, Step, Timers
+from holdall.explorer.packing import Packing
 from holdall.explorer.table import Events, HostTable, Notices, Outcome
 from holdall.world.faults import KINDS, Budget, spend
 from holdall.world.link import HOSTS, Ends, LinkSystem
@@ -40,6 +41,7 @@ class LinkSpace:
         self.names = HOSTS
         self.timers: Timers = timers
         self.mail = Mail(HOSTS)
+        self.packing = Packing(len(HOSTS))
         self.events = Events()
         notices = Notices()
         self.tables = [
@@ -55,6 +57,10 @@ class LinkSpace:
         """Both started, nothing said."""
         a, b = (table.start().local for table in self.tables)
         return (a, b, 0, self._scene(self._first))
+
+    def canonical(self, state: State) -> State:
+        """Itself."""
+        return state
 
     def _scene(self, scene: LinkScene) -> int:
         known = self._scene_ids.setdefault(scene, len(self.scenes))

@@ -1,8 +1,4 @@
-"""Messages in flight as one number: each different message (sender, receiver, content) has a bit.
-
-A reduction is made here and said so: identical copies of one message in flight count once. Every delivery order
-is explored; a link may reorder as it likes.
-"""
+"""Numbers for messages: each different one (sender, receiver, content) has one; see `links` for what is in flight."""
 
 from collections.abc import Iterator
 
@@ -28,8 +24,11 @@ class Mail:
         self.arrivals: list[Arrival] = []
         self.host_of: list[int] = []
         """Message -> number of the receiving host."""
+        self.sender_of: list[int] = []
+        """Message -> number of the sending host."""
         self.bound_for: list[int] = [0] * len(hosts)
-        """Host -> bits of all messages known that go to it."""
+        """Host -> bits of all messages known that go to it; with `fixed_bounds` the field of its inbox."""
+        self.fixed_bounds = False
         self._hosts = {name: number for number, name in enumerate(hosts)}
         self._ids: dict[Letter, int] = {}
 
@@ -45,7 +44,9 @@ class Mail:
         self.letters.append(letter)
         self.arrivals.append(Arrival(to.part, Received(sender, message)))
         self.host_of.append(host)
-        self.bound_for[host] |= 1 << number
+        self.sender_of.append(self._hosts[sender.node])
+        if not self.fixed_bounds:
+            self.bound_for[host] |= 1 << number
         return number
 
 

@@ -6,7 +6,7 @@ come up again, what it has saved.
 """
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -33,6 +33,15 @@ class Hosts(Protocol):
     def metered(self, before: Hashable, after: Hashable) -> tuple[Notice, ...]: ...
 
     def timer_kind(self, host: str, timer: str) -> TimerKind: ...
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A system that knows which differences between records make none to who comes up with them."""
+
+    def same_records(self, host: Host, saved: Mapping[str, Record]) -> Mapping[str, Record]:
+        """The records as they count: numbers that only order things may become small ones of the same order."""
+        ...
 
 
 class Outcome(NamedTuple):
@@ -105,6 +114,7 @@ class HostTable:
         self._ids: dict[Hashable, int] = {}
         self._fact_ids: dict[Hashable, int] = {}
         self._system = system
+        self._keeping = system if isinstance(system, Keeping) else None
         self._mail = mail
         self._notices = notices
         self._keep_timers = timers
@@ -154,6 +164,14 @@ class HostTable:
                 found = self._outcome(local, host, turn, (), kept)
             self._done[local, boot] = found
         return found
+
+    def put(self, local: int, host: Host) -> int:
+        """The number of this host, with timers and records as in `local`."""
+        return self._number(host, self.timers[local], self.saved[local])
+
+    def put_all(self, host: Host, timers: tuple[str, ...], saved: Mapping[str, Record]) -> int:
+        """The number of this host with these timers and records."""
+        return self._number(host, timers, saved)
 
     def _step(self, local: int, arrival: Arrival, fired: str) -> Outcome:
         host = self.hosts[local].copy()
@@ -207,7 +225,10 @@ class HostTable:
         return after
 
     def _number(self, host: Host, timers: tuple[str, ...], saved: Mapping[str, Record]) -> int:
-        kept = tuple((key, _frozen(saved[key])) for key in sorted(saved))
+        counted = saved
+        if saved and self._keeping is not None:
+            counted = self._keeping.same_records(host, saved)
+        kept = tuple((key, _frozen(counted[key])) for key in sorted(counted))
         key = (host.key(), timers, kept)
         known = self._ids.get(key)
         if known is not None:

@@ -101,12 +101,16 @@ class _Runner:
 
     def _move(self, move: Move) -> Iterator[Step]:
         name = self._space.names[move.host]
+        if move.kind == "again":
+            raise BadWorld(
+                "a run with claims that come for ever can't be written as a trace; leave --trace out"
+            )
         if move.kind in BOOT_KIND:
             if move.within:
                 yield self._turn(name, self._arrival(move, move.within, name))
             yield self._step(name, "crash", Turn({}, {}, []))
             yield self._recover(name, move.kind)
-        elif move.kind == "act" and move.what < 0:
+        elif move.kind == "gone" or (move.kind == "act" and move.what < 0):
             yield self._step(name, "crash", Turn({}, {}, []))
         elif move.kind != "lose":
             yield self._turn(name, self._arrival(move, move.kind, name))
@@ -166,6 +170,10 @@ def _told(space: Space, move: Move) -> str:
             return f"{name} {move.text}{_event(space, move.what)}"
         case "timer":
             return f"{name} timer {move.timer}"
+        case "again":
+            return f"{name} may claim again: nothing is left of its earlier claim"
+        case "gone":
+            return f"{name} never comes back{lost}"
         case _ if move.within:
             turn = _told(space, move._replace(kind=move.within, within="", lost=0))
             return f"{turn}; then {name}: {move.kind} after {move.cut} messages of this turn{lost}"
@@ -205,6 +213,9 @@ def _short(message: msgspec.Struct) -> str:
             "yes",
             "alternatives",
             "keep",
+            "index",
+            "rinit",
+            "rmin",
             "number",
             "words",
         )

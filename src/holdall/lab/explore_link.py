@@ -3,8 +3,8 @@
 import msgspec
 
 from holdall.explorer.link_moves import LinkSpace
-from holdall.explorer.link_mutants import LINK_MUTANTS, link_mutant, link_system, mutant_world
 from holdall.explorer.moves import Timers
+from holdall.explorer.mutants.link import LINK_MUTANTS, link_mutant, link_system, mutant_world
 from holdall.world.faults import NONE, Budget, read_faults
 from holdall.world.link import LINK_WORLDS, LinkWorld, link_world
 from holdall.world.plan import BadWorld

@@ -14,13 +14,16 @@ from holdall.machine.codec import CodecError
 from holdall.machine.host import Host
 from holdall.machine.trace import BadTrace, Header, Trace, read
 from holdall.machine.trace import replay as run_again
+from holdall.simulator.scripted import BadScript, Scripted, ScriptedRun
 from holdall.simulator.setup import from_plain
 from holdall.simulator.systems import system
 from holdall.simulator.whole.setup import builder as whole_builder
 from holdall.simulator.whole.setup import from_plain as from_plain_whole
+from holdall.world.plan import BadWorld
 
 SAME, DIFFERS, USAGE = 0, 1, 64
 JSON_VERSION = 1
+EXPLORER = "explorer"
 
 Build = Callable[[str], Host]
 
@@ -37,8 +40,10 @@ class _Report(msgspec.Struct):
     got: tuple[str, ...]
 
 
-def run_replay(trace: Path, *, as_json: bool = False) -> int:
-    """Replay and tell; the exit status."""
+def run_replay(trace: Path, *, as_json: bool = False, simulated: bool = False) -> int:
+    """Replay and tell; the exit status. `simulated`: as a run in virtual time, see `simulator.scripted`."""
+    if simulated:
+        return _simulate(trace, as_json=as_json)
     try:
         found = load(trace)
         difference = run_again(found.steps, builder(found.header))
@@ -64,6 +69,47 @@ def run_replay(trace: Path, *, as_json: bool = False) -> int:
     else:
         print(difference.text())
     return SAME if difference is None else DIFFERS
+
+
+class _Simulated(msgspec.Struct):
+    v: int
+    trace: str
+    same: bool
+    expected: str
+    run: Scripted
+
+
+def _simulate(trace: Path, *, as_json: bool) -> int:
+    """A counter-example of the explorer with its messages held up as long as it takes; its property must be violated."""
+    try:
+        found = load(trace)
+        ran = _scripted(found).run()
+    except (BadTrace, BadScript, CodecError, BadWorld) as error:
+        print(f"holdall: {trace}: {error}", file=sys.stderr)
+        return USAGE
+    expected = found.header.note.partition(": ")[0]
+    same = ran.wrong.partition(": ")[0] == expected
+    if as_json:
+        print(msgspec.json.encode(_Simulated(JSON_VERSION, str(trace), same, expected, ran)).decode())
+    else:
+        print(
+            f"{ran.steps} turns in {ran.ended_at:g} mean message delays, {ran.delivered} messages, the slowest took "
+            f"{ran.slowest:g}, {ran.overtaken} overtook another. It shows: {ran.wrong or 'nothing wrong'}."
+        )
+        if not same:
+            print(f"The trace shows {expected}.")
+    return SAME if same else DIFFERS
+
+
+def _scripted(found: Trace) -> ScriptedRun:
+    """Raises BadTrace, BadScript, BadWorld."""
+    from holdall.explorer.systems import system_of
+    from holdall.explorer.trace import world_from
+
+    if found.header.driver != EXPLORER:
+        raise BadTrace(f"only the explorer's traces are scripts; this is one of {found.header.driver!r}")
+    protocol = str(found.header.world.get("protocol", "chain"))
+    return ScriptedRun(system_of(protocol, world_from(found.header.world)), found.steps)
 
 
 def load(trace: Path) -> Trace:
@@ -95,7 +141,7 @@ def builder(header: Header) -> Build:
 
 
 def _explorer_builder(header: Header) -> Build:
-    from holdall.explorer.link_mutants import link_system
+    from holdall.explorer.mutants.link import link_system
     from holdall.explorer.systems import system_of
     from holdall.explorer.trace import world_from
     from holdall.world.link import LinkWorld

@@ -11,13 +11,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdall.lab.diagram import envelope_of, hosts_of, texts_of, told
 from holdall.lab.replay import load
-from holdall.leases.messages import MANAGER
-from holdall.machine.codec import CODEC, CodecError
-from holdall.machine.contract import Address, ClockRead, Message, Received
+from holdall.machine.contract import Address, ClockRead, Received
 from holdall.machine.host import Arrival
-from holdall.machine.link_frames import LinkFrame, LinkOpen, Parcel
-from holdall.machine.trace import BadTrace, Header, Step
+from holdall.machine.link_frames import LinkFrame
+from holdall.machine.trace import BadTrace, Header, Step, Trace
 
 SHOWN, USAGE = 0, 64
 JSON_VERSION = 1
@@ -25,8 +24,6 @@ COLUMNS_MAX = 9
 """More hosts than this are not drawn side by side."""
 COLUMN = 15
 LINES_MAX = 5_000
-_SKIPPED = ("claim", "attempt", "terms", "need", "units", "before", "stamp")
-"""Fields that would make a line too long."""
 
 Kind: TypeAlias = Literal["message", "inside", "timer", "lost", "start", "crash", "recover"]
 
@@ -51,13 +48,15 @@ class _Report(msgspec.Struct):
     lines: list[Line]
 
 
-def run_show(trace: Path, *, as_json: bool = False) -> int:
-    """Draw a trace on stdout; the exit status."""
+def run_show(trace: Path, *, as_json: bool = False, svg: Path | None = None, title: str = "") -> int:
+    """Draw a trace on stdout, or into a file as a picture; the exit status."""
     try:
         found = load(trace)
     except BadTrace as error:
         print(f"holdall: {trace}: {error}", file=sys.stderr)
         return USAGE
+    if svg is not None:
+        return _write_svg(found, svg, title)
     lines = list(lines_of(found.steps))
     hosts = hosts_of(found.steps)
     if as_json:
@@ -72,13 +71,16 @@ def run_show(trace: Path, *, as_json: bool = False) -> int:
     return SHOWN
 
 
-def hosts_of(steps: list[Step]) -> tuple[str, ...]:
-    """All hosts that act: nodes with a manager to the left, then those that only ask."""
-    acting = {step.host for step in steps}
-    managers = {
-        to.node for step in steps for _, to, message in step.turn.sends if MANAGER in _parts(to, message)
-    }
-    return tuple(sorted(acting, key=lambda host: (host not in managers, host)))
+def _write_svg(found: Trace, svg: Path, title: str) -> int:
+    from holdall.lab.sequence_svg import drawn_svg
+
+    try:
+        svg.write_text(drawn_svg(found, title) + "\n")
+    except OSError as error:
+        print(f"holdall: can't write {error.filename}: {error.strerror}", file=sys.stderr)
+        return USAGE
+    print(f"picture: {svg}", file=sys.stderr)
+    return SHOWN
 
 
 def lines_of(steps: list[Step]) -> Iterator[Line]:
@@ -89,7 +91,7 @@ def lines_of(steps: list[Step]) -> Iterator[Line]:
     frames: set[object] = set()
     hosts = {step.host for step in steps}
     coming = Counter(
-        _envelope(arrival.event.sender, Address(step.host, arrival.part), arrival.event.message)
+        envelope_of(arrival.event.sender, Address(step.host, arrival.part), arrival.event.message)
         for step in steps
         for arrival in step.arrivals
         if isinstance(arrival.event, Received)
@@ -101,11 +103,11 @@ def lines_of(steps: list[Step]) -> Iterator[Line]:
         for arrival in step.arrivals:
             yield from _arrived(step, arrival, coming, frames)
         for sender, to, message in step.turn.sends:
-            envelope = _envelope(sender, to, message)
+            envelope = envelope_of(sender, to, message)
             if to.node == step.host:
-                yield Line(step.n, "inside", step.host, f"→ {to.part}: {_told(message)}", at_ms=step.at_ms)
+                yield Line(step.n, "inside", step.host, f"→ {to.part}: {told(message)}", at_ms=step.at_ms)
             elif to.node in hosts and coming[envelope] <= 0:
-                for text in _texts(message):
+                for text in texts_of(message):
                     yield Line(step.n, "lost", step.host, text, to.node, step.at_ms)
 
 
@@ -167,12 +169,12 @@ def _arrived(step: Step, arrival: Arrival, coming: Counter[object], frames: set[
     sender, message = event.sender, event.message
     if isinstance(message, ClockRead):
         return  # in every turn, and says nothing
-    coming[_envelope(sender, Address(step.host, arrival.part), message)] -= 1
+    coming[envelope_of(sender, Address(step.host, arrival.part), message)] -= 1
     if sender.node == step.host:
-        text = f"{arrival.part} ← {sender.part}: {_told(message)}"
+        text = f"{arrival.part} ← {sender.part}: {told(message)}"
         yield Line(step.n, "inside", step.host, text, at_ms=step.at_ms)
         return
-    texts = _texts(message)
+    texts = texts_of(message)
     if isinstance(message, LinkFrame) and message.seq:
         name = (sender.node, step.host, message.mine, message.yours, message.seq)
         if name in frames:
@@ -180,52 +182,6 @@ def _arrived(step: Step, arrival: Arrival, coming: Counter[object], frames: set[
         frames.add(name)
     for text in texts:
         yield Line(step.n, "message", step.host, text, sender.node, step.at_ms)
-
-
-def _parts(to: Address, message: Message) -> set[str]:
-    """The parts that a send is for, behind the link or not."""
-    return {parcel.to for parcel in message.parcels} if isinstance(message, LinkFrame) else {to.part}
-
-
-def _texts(message: Message) -> list[str]:
-    """A message between hosts, line by line: one for each parcel of a frame."""
-    match message:
-        case LinkOpen(mine, yours):
-            return [f"open {mine} to {yours or 'anybody'}"]
-        case LinkFrame(seq=0):
-            return [f"ack {message.ack}"]
-        case LinkFrame():
-            texts = [f"[{message.seq}] {_of_parcel(parcel)}" for parcel in message.parcels]
-            if message.ack:
-                texts[-1:] = [f"{text}, ack {message.ack}" for text in texts[-1:]]
-            return texts
-        case _:
-            return [_told(message)]
-
-
-def _of_parcel(parcel: Parcel) -> str:
-    try:
-        return _told(CODEC.decode(parcel.body))
-    except CodecError:
-        return f"{len(parcel.body)} bytes for {parcel.to} that nobody can read"
-
-
-def _envelope(sender: Address, to: Address, message: Message) -> object:
-    return (sender, to, type(message).__name__, msgspec.json.encode(message))
-
-
-def _told(message: Message) -> str:
-    """Kind, claim with attempt, and the short fields."""
-    claim = getattr(message, "claim", None)
-    attempt = getattr(message, "attempt", 1)
-    words = [type(message).__name__]
-    if claim is not None:
-        words.append(f"{claim}" if attempt == 1 else f"{claim}#{attempt}")
-    for name in message.__struct_fields__:
-        value = getattr(message, name)
-        if name not in _SKIPPED and isinstance(value, int | str) and value not in {"", 0, 1}:
-            words.append(f"{name}={value}"[:40])
-    return " ".join(words)
 
 
 def _boot(step: Step) -> str:

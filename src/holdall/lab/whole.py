@@ -15,6 +15,7 @@ import msgspec
 
 from holdall.checker.records import AnyRecord
 from holdall.machine.trace import Header, Step, write_header, write_step
+from holdall.protocols.registry import protocol
 from holdall.simulator.faults import parse_as
 from holdall.simulator.whole.figures import WholeFigures
 from holdall.simulator.whole.run import WholeReport, WholeRun
@@ -36,6 +37,7 @@ PROGRESS_S = 2.0
 class WholeAsked(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asks for."""
 
+    protocol: str = "chain"
     nodes: int = 3
     pools: int = 2
     """Of each node."""
@@ -161,16 +163,20 @@ def _setups(asked: WholeAsked) -> Iterator[WholeSetup]:
     if not 1 <= asked.seeds <= SEEDS_MAX:
         raise ValueError(f"--seeds is 1 to {SEEDS_MAX}")
     faults = parse_as(WholeFaults, ALL_FAULTS if asked.faults == ALL else asked.faults)
+    pools_max = protocol(asked.protocol).pools_max
     wants = Wants(
         pools=asked.pools,
         units=asked.units,
-        k=asked.k,
+        k=asked.k if pools_max is None else min(asked.k, pools_max),
+        # a need of the pool that several nodes have would be one pool more
+        common_share=Wants().common_share if pools_max is None else 0.0,
         clients=asked.clients,
         reach=asked.reach,
         hold_ms=int(asked.hold * 1000),
     )
     for number in range(asked.seeds):
         yield WholeSetup(
+            protocol=asked.protocol,
             nodes=asked.nodes,
             wants=wants,
             faults=faults,

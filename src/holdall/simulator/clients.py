@@ -15,6 +15,7 @@ from holdall.protocols.vocabulary import (
     UnitGrant,
 )
 from holdall.simulator.figures import Meter
+from holdall.simulator.history import History
 from holdall.simulator.judge import Judge
 from holdall.simulator.setup import DELAY_MS, Setup
 from holdall.simulator.workload import Client, Wish
@@ -62,28 +63,39 @@ class Seat:
 
 
 class Driver:
-    """What a client asks of the run: an alarm after so many ms, and a command to its claimant."""
+    """What a client asks of the run: an alarm after so many ms, and a command to its claimant.
+
+    `claimed` is told how many claims there have been, each time one more has begun.
+    """
 
     def __init__(
         self,
         now: Callable[[], float],
         alarm: Callable[[Seat, Action, ClaimId | None, float], None],
         command: Callable[[str, Message], None],
+        claimed: Callable[[int], None],
     ) -> None:
         self.now = now
         self.alarm = alarm
         self.command = command
+        self.claimed = claimed
 
 
 class Seats:
     """All clients of a run."""
 
-    def __init__(self, setup: Setup, driver: Driver, meter: Meter, judge: Judge) -> None:
+    def __init__(
+        self, setup: Setup, driver: Driver, meter: Meter, judge: Judge, history: History | None = None
+    ) -> None:
         self._setup = setup
+        self._history = history
+        self._claims_left = setup.claims
+        self._claims = 0
         self._driver = driver
         self._meter = meter
         self._judge = judge
-        self._end_ms = setup.duration * DELAY_MS
+        self.end_ms = setup.duration * DELAY_MS
+        """No claim begins later."""
         self._terms = Terms(ttl_ms=setup.ttl_ms)
         workload = setup.workload
         self._bit = {
@@ -95,6 +107,8 @@ class Seats:
             for number in range(workload.client_count)
         ]
         self.by_host = {seat.host: seat for seat in self.seats}
+        self.standing_still: set[int] = set()
+        """Numbers of the clients that hold units without using them (`Seat.suspended`)."""
 
     def begin(self) -> None:
         """Everybody thinks first."""
@@ -112,6 +126,8 @@ class Seats:
                 self._give_back(seat)
             case Action.GIVE_UP if seat.phase is Phase.WAITING and claim is not None:
                 self._meter.ended(seat.number, "cancelled")
+                if self._history is not None:
+                    self._history.fail(claim, self._driver.now(), definite=False)
                 self._over(seat)
                 self._driver.command(seat.host, Release(claim))
             case _:
@@ -127,10 +143,14 @@ class Seats:
                 return self._granted(seat, units)
             case NotNow() if seat.phase is Phase.WAITING:
                 self._meter.ended(seat.number, "not_now")
+                if self._history is not None:
+                    self._history.fail(seat.claim, self._driver.now(), definite=True)
                 self._over(seat)
             case Gone():
                 self._meter.ended(seat.number, "lost" if seat.phase is Phase.HOLDING else "given_up")
                 self._judge.stopped(seat.number, seat.units)
+                if self._history is not None:
+                    self._gone(self._history, seat, seat.claim)
                 self._over(seat)
             case _:
                 pass
@@ -141,6 +161,8 @@ class Seats:
         if seat.phase is Phase.WAITING:
             self._meter.ended(seat.number, "given_up")
         self._judge.stopped(seat.number, seat.units)
+        if self._history is not None:
+            self._history.stopped(seat.host, self._driver.now())
         del self.by_host[seat.host]
         seat.replaced += 1
         seat.host = f"c{seat.number:04d}-{seat.replaced}"
@@ -154,7 +176,10 @@ class Seats:
         seat = self.by_host.get(host)
         if seat is not None and seat.phase is Phase.HOLDING:
             seat.suspended = True
+            self.standing_still.add(seat.number)
             self._judge.stopped(seat.number, seat.units)
+            if self._history is not None:
+                self._history.stopped(seat.host, self._driver.now())
 
     def suspended(self, host: str) -> ClaimId | None:
         """The claim whose units the client of this host holds without using them."""
@@ -166,7 +191,10 @@ class Seats:
         seat = self.by_host.get(host)
         if seat is not None and seat.suspended:
             seat.suspended = False
+            self.standing_still.discard(seat.number)
             self._judge.used_again(seat.number, seat.units)
+            if self._history is not None and seat.claim is not None:
+                self._history.resumed(seat.claim, self._driver.now())
 
     def waiting(self) -> list[int]:
         """Clients that have claimed and have no answer."""
@@ -174,7 +202,7 @@ class Seats:
 
     def _think(self, seat: Seat) -> None:
         pause = seat.wish.think * DELAY_MS
-        if self._driver.now() + pause > self._end_ms:
+        if self._driver.now() + pause > self.end_ms or self._claims_left == 0:
             seat.phase = Phase.STOPPED
         else:
             seat.phase = Phase.THINKING
@@ -184,10 +212,20 @@ class Seats:
         seat.claim = None
         seat.units = ()
         seat.suspended = False
+        self.standing_still.discard(seat.number)
         seat.wish = seat.client.next()
         self._think(seat)
 
+    def _gone(self, history: History, seat: Seat, claim: ClaimId) -> None:
+        if seat.phase is Phase.HOLDING:
+            history.lost(claim, self._driver.now())
+        else:
+            history.fail(claim, self._driver.now(), definite=False)
+
     def _ask(self, seat: Seat) -> None:
+        if self._claims_left == 0:
+            seat.phase = Phase.STOPPED
+            return
         wish = seat.wish
         seat.counter += 1
         seat.claim = ClaimId(seat.host, 1, seat.counter)
@@ -197,6 +235,12 @@ class Seats:
         }
         seat.pools = sum(self._bit[pool] for pool in seat.wanted)
         self._meter.asked(seat.number, self._driver.now() / DELAY_MS, seat.pools)
+        if self._history is not None:
+            self._history.claim(seat.claim, seat.wanted, self._driver.now())
+        if self._claims_left is not None:
+            self._claims_left -= 1
+        self._claims += 1
+        self._driver.claimed(self._claims)
         if wish.patience is not None:
             self._driver.alarm(seat, Action.GIVE_UP, seat.claim, wish.patience * DELAY_MS)
         self._driver.command(seat.host, Acquire(seat.claim, wish.need, wish.wait, self._terms))
@@ -212,6 +256,8 @@ class Seats:
         seat.units = units
         self._judge.granted(seat.number, units, seat.wanted)
         self._meter.granted(seat.number, self._driver.now() / DELAY_MS)
+        if self._history is not None and seat.claim is not None:
+            self._history.grant(seat.claim, units, self._driver.now())
         self._driver.alarm(seat, Action.GIVE_BACK, seat.claim, seat.wish.hold * DELAY_MS)
         return True
 
@@ -219,5 +265,7 @@ class Seats:
         claim = seat.claim
         if claim is not None:
             self._judge.stopped(seat.number, seat.units)
+            if self._history is not None:
+                self._history.release(claim, self._driver.now())
             self._over(seat)
             self._driver.command(seat.host, Release(claim))

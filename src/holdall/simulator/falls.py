@@ -72,7 +72,7 @@ class Falls:
                 victims, place = (owners, half) if half < 1 else (claimants, half - 1)
             case "pause":
                 victims, place = claimants, strike.victim
-            case _:
+            case _:  # reboot, unsynced, wipe, stall
                 victims, place = owners, strike.victim
         site = victims[int(place * len(victims))]
         if site.state is not State.UP or site.cut is not None:
@@ -88,13 +88,15 @@ class Falls:
         now = self._driver.now()
         site.resume_at = now + strike.down * DELAY_MS
         self._seats.suspend(site.name)
-        if strike.kind == "pause":
+        kind = strike.kind
+        if kind in {"pause", "stall"}:
+            kind = "pause"
             site.state = State.PAUSED
             site.resume_at = now + self._chance.random() * 2 * self._setup.ttl * DELAY_MS
         else:
             self._down(site)
             self._driver.lose(site)
-        self._driver.rises(site, strike.kind, site.resume_at)
+        self._driver.rises(site, kind, site.resume_at)
 
     def rise(self, site: Site, kind: str) -> None:
         """The host goes on, comes up again, or has fallen silent for ever."""

@@ -6,10 +6,17 @@ from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-FaultKind: TypeAlias = Literal["crash", "restart", "reboot", "unsynced", "wipe", "pause"]
+FaultKind: TypeAlias = Literal[
+    "crash", "restart", "reboot", "unsynced", "wipe", "pause", "stall", "split", "oneway"
+]
 
-KINDS: tuple[FaultKind, ...] = ("crash", "restart", "reboot", "unsynced", "wipe", "pause")
-"""Faults of a whole host, in the order in which they are drawn."""
+KINDS: tuple[FaultKind, ...] = (
+    "crash", "restart", "reboot", "unsynced", "wipe", "pause", "stall", "split", "oneway",
+)  # fmt: skip
+"""Blows against a host or the network, in the order in which they are drawn."""
+
+WALLS = frozenset({"split", "oneway"})
+"""Those that strike the network."""
 
 
 class Blows(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +46,7 @@ class Faults(Blows, frozen=True, kw_only=True):
     """What strikes hosts of managers and of claimants."""
 
     kinds: ClassVar[tuple[str, ...]] = KINDS
-    shares: ClassVar[tuple[str, ...]] = ("loss", "duplicate", "departure")
+    shares: ClassVar[tuple[str, ...]] = ("loss", "duplicate", "departure", "reorder")
 
     crash: int = 0
     """A host dies within a turn, after its save and before some of its sends, and comes up with its records."""
@@ -53,12 +60,20 @@ class Faults(Blows, frozen=True, kw_only=True):
     """A node with pools comes up with nothing kept."""
     pause: int = 0
     """A claimant's host stands still for up to two leases; then it goes on where it was."""
+    stall: int = 0
+    """A node with pools stands still for up to two leases; then it goes on where it was."""
+    split: int = 0
+    """Two groups of hosts don't hear each other for up to two leases."""
+    oneway: int = 0
+    """One group of hosts is not heard by the others for up to two leases."""
     loss: float = 0.0
     """Share of messages that never arrive."""
     duplicate: float = 0.0
     """Share of messages that arrive twice, each with a delay of its own."""
     departure: float = 0.0
     """Share of grants whose holder's host falls silent for ever, so that the lease runs out."""
+    reorder: float = 0.0
+    """Share of messages that take up to ten mean delays longer, so that others overtake them."""
 
 
 class Strike(msgspec.Struct, frozen=True):

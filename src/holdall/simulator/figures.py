@@ -3,7 +3,9 @@
 Waits and times are in mean message delays. The first tenth of a run is dropped from waits and rates.
 """
 
+from array import array
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
@@ -29,6 +31,8 @@ class Figures(msgspec.Struct, kw_only=True):
     longest: float = 0.0
     jain: float = 0.0
     """Jain's index over single waits: 1 when all waited alike."""
+    percentiles: list[float] = []
+    """The wait that 0, 1, … 100 % of the measured grants did not exceed."""
     overtaken: int = 0
     """Most claims that asked later, share a pool, and were granted earlier (request times of the clients)."""
     messages: dict[str, int] = {}
@@ -37,6 +41,8 @@ class Figures(msgspec.Struct, kw_only=True):
     """Protocol messages per grant, acknowledgements of an end not counted."""
     faults: dict[str, int] = {}
     """Faults that struck, by kind."""
+    walled: int = 0
+    """Messages that were lost since one group of hosts did not hear another; no faults of their own."""
     wide_mean: float | None = None
     wide_longest: float | None = None
     wide_overtaken: int | None = None
@@ -44,12 +50,21 @@ class Figures(msgspec.Struct, kw_only=True):
 
 
 class _Waiting:
-    __slots__ = ("overtaken", "pools", "since")
+    __slots__ = ("overtaken", "passed_by", "pools", "since")
 
-    def __init__(self, since: float, pools: int) -> None:
+    def __init__(self, since: float, pools: tuple[int, ...]) -> None:
         self.since = since
         self.pools = pools
         self.overtaken = 0
+        self.passed_by = 0
+        """Number of the latest grant that overtook it: one that shares two pools counts once."""
+
+
+def _bits(pools: int) -> Iterator[int]:
+    while pools:
+        lowest = pools & -pools
+        yield lowest.bit_length()
+        pools ^= lowest
 
 
 class Meter:
@@ -61,9 +76,13 @@ class Meter:
         self.wide_client = wide_client
         self.counts: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
+        self.walled = 0
+        """Messages that were lost since the sender was not heard (split, oneway)."""
         self.measured_messages = 0
         self._waiting: dict[int, _Waiting] = {}
-        self._waits: list[float] = []
+        self._at: dict[int, dict[int, _Waiting]] = {}
+        """Waiting claims by pool and client, so that a grant looks at those only that share a pool with it."""
+        self._waits = array("d")
         self._overtaken = 0
         self._wide: list[tuple[float, int]] = []
 
@@ -74,15 +93,21 @@ class Meter:
     def asked(self, client: int, now: float, pools: int) -> None:
         """A client claims; `pools` has one bit a pool."""
         self.counts["claims"] += 1
-        self._waiting[client] = _Waiting(now, pools)
+        mine = self._waiting[client] = _Waiting(now, tuple(_bits(pools)))
+        for pool in mine.pools:
+            self._at.setdefault(pool, {})[client] = mine
 
     def granted(self, client: int, now: float) -> None:
         """All units of the claim are there."""
         self.counts["grants"] += 1
-        mine = self._waiting.pop(client)
-        for other in self._waiting.values():
-            if other.since < mine.since and other.pools & mine.pools:
-                other.overtaken += 1
+        number = self.counts["grants"]
+        mine = self._waiting[client]
+        self._forget(client)
+        for pool in mine.pools:
+            for other in self._at[pool].values():
+                if other.since < mine.since and other.passed_by != number:
+                    other.passed_by = number
+                    other.overtaken += 1
         if self.measured(now):
             wait = now - mine.since
             self._waits.append(wait)
@@ -93,7 +118,13 @@ class Meter:
     def ended(self, client: int, how: str) -> None:
         """The claim is over without a grant, or its lease was lost: `how` is a field of Figures."""
         self.counts[how] += 1
-        self._waiting.pop(client, None)
+        self._forget(client)
+
+    def _forget(self, client: int) -> None:
+        mine = self._waiting.pop(client, None)
+        if mine is not None:
+            for pool in mine.pools:
+                del self._at[pool][client]
 
     def figures(self, messages: dict[str, int]) -> Figures:
         """The end of the run."""
@@ -107,15 +138,19 @@ class Meter:
             given_up=self.counts["given_up"],
             messages=dict(sorted(messages.items())),
             faults=dict(sorted(self.faults.items())),
+            walled=self.walled,
             overtaken=self._overtaken,
         )
         if waits:
             total = sum(waits)
-            result.throughput = len(waits) / (self.end - self.start)
+            result.throughput = len(waits) / max(self.end - self.start, 1e-9)
             result.mean = total / len(waits)
             result.p99 = waits[min(len(waits) - 1, int(len(waits) * 0.99))]
             result.longest = waits[-1]
             result.jain = total * total / (len(waits) * sum(wait * wait for wait in waits))
+            result.percentiles = [
+                waits[min(len(waits) - 1, len(waits) * share // 100)] for share in range(101)
+            ]
             result.messages_per_claim = self.measured_messages / len(waits)
         if self.wide_client is not None:
             result.wide_served = len(self._wide)

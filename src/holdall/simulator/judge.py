@@ -8,37 +8,41 @@ from collections.abc import Iterable, Mapping
 
 from holdall.protocols.vocabulary import UnitGrant
 
-UnitKey = tuple[str, str, str]
+Unit = tuple[str, str]
+"""(pool, unit) of a node."""
 
 
 class Judge:
     """Who may use which unit now, by the clients' own knowledge. Violations are texts; the first ends a run."""
 
     def __init__(self, capacity: Mapping[tuple[str, str], int]) -> None:
-        self._capacity = dict(capacity)
-        self._user: dict[UnitKey, int] = {}
-        self._fence: dict[UnitKey, int] = {}
+        """`capacity`: (node, pool) -> units."""
+        self._capacity: dict[str, dict[str, int]] = {}
+        for (node, pool), units in capacity.items():
+            self._capacity.setdefault(node, {})[pool] = units
+        self._user: dict[str, dict[Unit, int]] = {node: {} for node in self._capacity}
+        self._fence: dict[str, dict[Unit, int]] = {node: {} for node in self._capacity}
         self.violations: list[str] = []
 
     def granted(self, client: int, units: Iterable[UnitGrant], wanted: Mapping[tuple[str, str], int]) -> None:
         """A client was told that it has `units`; it asked for `wanted` units of each (node, pool)."""
         got: dict[tuple[str, str], int] = {}
         for unit in units:
-            key = (unit.node, unit.pool, unit.unit)
-            got[key[:2]] = got.get(key[:2], 0) + 1
-            user = self._user.get(key)
-            if user is not None:
+            node, pool, number = unit.node, unit.pool, unit.fence
+            key = (pool, unit.unit)
+            got[node, pool] = got.get((node, pool), 0) + 1
+            users, fences = self._of(node)
+            if key in users:
                 self.violations.append(
-                    f"exclusion: {unit.pool}/{unit.unit}@{unit.node} has clients {user} and {client}"
+                    f"exclusion: {pool}/{unit.unit}@{node} has clients {users[key]} and {client}"
                 )
-            if unit.fence <= self._fence.get(key, 0):
+            if number <= fences.get(key, 0):
                 self.violations.append(
-                    f"fence: {unit.pool}/{unit.unit}@{unit.node} was given with {unit.fence} "
-                    f"after {self._fence[key]}"
+                    f"fence: {pool}/{unit.unit}@{node} was given with {number} after {fences[key]}"
                 )
-            self._user[key] = client
-            self._fence[key] = unit.fence
-        if got != dict(wanted):
+            users[key] = client
+            fences[key] = number
+        if got != wanted:
             self.violations.append(
                 f"all or nothing: client {client} asked for {dict(wanted)} and was told {got}"
             )
@@ -46,37 +50,48 @@ class Judge:
     def used_again(self, client: int, units: Iterable[UnitGrant]) -> None:
         """A client goes on with its lease after it has stood still: nobody else may have the units."""
         for unit in units:
-            key = (unit.node, unit.pool, unit.unit)
-            if key in self._user or self._fence.get(key) != unit.fence:
+            users, fences = self._of(unit.node)
+            key = (unit.pool, unit.unit)
+            if key in users or fences.get(key) != unit.fence:
                 self.violations.append(
                     f"exclusion: client {client} goes on with {unit.pool}/{unit.unit}@{unit.node}, "
                     "which was given to another meanwhile"
                 )
-            self._user[key] = client
+            users[key] = client
 
     def stopped(self, client: int, units: Iterable[UnitGrant]) -> None:
         """The client uses these units no longer (given back, lost, or the client is dead)."""
         for unit in units:
-            key = (unit.node, unit.pool, unit.unit)
-            if self._user.get(key) == client:
-                del self._user[key]
+            users = self._of(unit.node)[0]
+            key = (unit.pool, unit.unit)
+            if users.get(key) == client:
+                del users[key]
 
     def used(self, node: str, used: Mapping[str, int]) -> None:
         """A manager's own books after a turn: units given per pool."""
+        capacity = self._capacity.get(node, {})
         for pool, units in used.items():
-            if not 0 <= units <= self._capacity.get((node, pool), 0):
+            if not 0 <= units <= capacity.get(pool, 0):
                 self.violations.append(
-                    f"capacity: pool {pool} of {node} has given {units} of {self._capacity.get((node, pool), 0)} units"
+                    f"capacity: pool {pool} of {node} has given {units} of {capacity.get(pool, 0)} units"
                 )
 
     def set_aside(self, node: str, held: Mapping[tuple[str, str], int]) -> None:
         """(pool, unit) -> fence of all that a manager has set aside, and it may grant: all that clients use is there."""
-        for (where, pool, unit), user in self._user.items():
-            if where == node and held.get((pool, unit)) != self._fence[where, pool, unit]:
+        users, fences = self._of(node)
+        for key, user in users.items():
+            if held.get(key) != fences[key]:
+                pool, unit = key
                 self.violations.append(
-                    f"set aside: client {user} uses {pool}/{unit}@{node} with fence {self._fence[where, pool, unit]}, "
-                    f"and the node has {held.get((pool, unit))} for it"
+                    f"set aside: client {user} uses {pool}/{unit}@{node} with fence {fences[key]}, "
+                    f"and the node has {held.get(key)} for it"
                 )
+
+    def _of(self, node: str) -> tuple[dict[Unit, int], dict[Unit, int]]:
+        """Users and latest fences of a node's units."""
+        if node not in self._user:
+            self._user[node], self._fence[node] = {}, {}
+        return self._user[node], self._fence[node]
 
     def property(self, node: str, texts: Iterable[str]) -> None:
         """Properties of the protocol that don't hold on a host."""
@@ -90,5 +105,6 @@ class Judge:
         for host, count in sorted(entries.items()):
             if count:
                 self.violations.append(f"left over: {host} has {count} entries at the end")
-        if self._user:
-            self.violations.append(f"left over: units in use at the end: {sorted(self._user)[:5]}")
+        left = sorted((node, *unit) for node, users in self._user.items() for unit in users)
+        if left:
+            self.violations.append(f"left over: units in use at the end: {left[:5]}")

@@ -31,20 +31,25 @@ class Site:
     """A host, with what a driver keeps for it."""
 
     __slots__ = (
-        "cut", "epoch", "fence_base", "host", "incarnation", "name", "quarantine_until", "records", "resume_at",
-        "settling", "state", "timers", "undo", "undone",
+        "cut", "epoch", "fence_base", "host", "incarnation", "looks", "name", "quarantine_until", "rate", "records",
+        "resume_at", "settling", "state", "timers", "undo", "undone",
     )  # fmt: skip
 
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
         self.host = host
         self.records: dict[str, Record] = {}
-        self.timers: dict[str, int] = {}
+        self.timers: dict[str, float] = {}
+        """When each is due, in true time."""
+        self.looks: dict[str, float] = {}
+        """When each is looked at next: not after it is due."""
         self.state = State.UP
         self.resume_at = 0.0
         self.settling = False
         """It has just gone on after a pause, and not heard yet what was due meanwhile."""
         self.cut: Strike | None = None
+        self.rate = 1.0
+        """Its clock shows so much time while one unit of true time goes by."""
         self.epoch = 1
         self.incarnation = 1
         # what a node keeps in its boot record, beside the journal
@@ -56,11 +61,15 @@ class Site:
 
     def save(self, saves: Mapping[str, Record | None], *, undo: bool) -> None:
         """One turn's records, None where one goes; with `undo` the turn may be taken back by a fault."""
+        if not undo:
+            for key, record in saves.items():
+                self._put(key, record)
+            return
         before: dict[str, Record | None] = {}
         for key, record in saves.items():
             before[key] = self.records.get(key)
             self._put(key, record)
-        if undo and before:
+        if before:
             self.undo.append(before)
             del self.undo[:-UNDO_TURNS]
 

@@ -1,36 +1,42 @@
 """How the hosts of a run are built: the yardstick, or a protocol's shipped machines behind the lease book."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, cast
 
 from holdall.leases.listing import Alive, AliveOk, Compared, Standing
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address, Machine
 from holdall.machine.host import Host
+from holdall.parties.by_pool.claims import ClaimsByPool
+from holdall.parties.by_pool.pools import PoolsByPool
 from holdall.parties.claimant_side import ClaimantSide
 from holdall.parties.pool_side import PoolSide
+from holdall.protocols.by_pool.claim import Phase as InsidePhase
+from holdall.protocols.by_pool.claimant import Claimant
+from holdall.protocols.by_pool.properties import wrong_here as by_pool_wrong
 from holdall.protocols.chain import properties as chain_properties
 from holdall.protocols.chain.claimant import Claimant as ChainClaimant
 from holdall.protocols.chain.claims import Inside
 from holdall.protocols.chain.messages import EndAck, Request
 from holdall.protocols.chain.settling import Settings
-from holdall.protocols.ordered import properties as ordered_properties
-from holdall.protocols.ordered.claimant import Claimant as OrderedClaimant
-from holdall.protocols.ordered.messages import Unlocked
-from holdall.protocols.ordered.plan import Phase
+from holdall.protocols.registry import PROTOCOLS, Tuning, protocol
 from holdall.protocols.vocabulary import ClaimId
+from holdall.simulator.history_steps import ballot, one_unit_a_node, skeen
 from holdall.simulator.overtaking import Overtaking
 from holdall.simulator.setup import DELAY_MS, Setup
-from holdall.simulator.sides import OrderedClaims, OrderedPools, specs_of
+from holdall.simulator.sides import AGENT, claims_side, pools_side, specs_of
+from holdall.simulator.workload import Workload
 from holdall.simulator.yardstick import CENTRE, CentralClaimant, CentralManager, YardstickMessage
+from holdall.world.by_pool import Seen, managers_of
 
-AGENT = "agent"
 CLAIMANT = "claimant"
 MANAGER = "manager"
 
 CENTRAL = "central"
 """Name of the yardstick, in place of a protocol's."""
+BALLOT, SKEEN = "ballot", "skeen"
+"""Names of the steps of the history of lanes."""
 
 RENEWALS = (Alive, AliveOk, Standing, Compared)
 
@@ -157,7 +163,7 @@ class _Placed(ABC):
     def set_aside(self, host: Host) -> Mapping[tuple[str, str], int] | None:
         """By the lease book, with the fences of its grants."""
         side = host.parts[MANAGER]
-        if not isinstance(side, PoolSide | OrderedPools) or not side.book.may_grant():
+        if not isinstance(side, PoolSide | PoolsByPool) or not side.book.may_grant():
             return None
         leases = side.book.leases.values()
         return {(unit.pool, unit.unit): unit.fence for lease in leases for unit in lease.units}
@@ -188,6 +194,7 @@ class Chain(_Placed):
             passes_per_ahead=setup.passes_per_ahead,
             repeat_ms=self._repeat_ms,
             repeat_most_ms=self._repeat_most_ms,
+            sweep_ms=setup.sweep_ms,
         )
         pools = specs_of(setup.workload.pools_on(name))
         return PoolSide(name, pools, settings=settings, watch_peers=setup.repairs)
@@ -256,46 +263,66 @@ class Chain(_Placed):
         return side.renewals.may_go_on(claim)
 
 
-class Ordered(_Placed):
-    """The baseline."""
+class ByPool(_Placed):
+    """A protocol that asks each pool apart, by its entry in the registry."""
 
-    uncounted: frozenset[type] = frozenset({Unlocked, *RENEWALS})
-    clocked: frozenset[type] = frozenset()
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.entry = protocol(setup.protocol)
+        self.uncounted = self.entry.uncounted | frozenset(RENEWALS)
+        self.clocked = self.entry.clocked
+        self.tuning = Tuning(
+            passes=setup.passes,
+            passes_per_ahead=setup.passes_per_ahead,
+            repeat_ms=self._repeat_ms,
+            repeat_most_ms=self._repeat_most_ms if setup.repairs else None,
+            sweep_ms=setup.sweep_ms,
+            nodes=self.nodes(),
+            parks=setup.parks,
+            patience_ms=int(setup.patience * DELAY_MS),
+        )
 
     def _manager(self, name: str) -> Machine:
-        return OrderedPools(name, self.setup.workload.pools_on(name), watch_peers=self.setup.repairs)
+        pools = self.setup.workload.pools_on(name)
+        return pools_side(self.entry.name, name, pools, watch_peers=self.setup.repairs, tuning=self.tuning)
 
     def _claimant(self, name: str) -> Machine:
-        agent = Address(name, AGENT)
-        claimant = OrderedClaimant(name, agent, again_ms=self._repeat_most_ms if self.setup.repairs else None)
-        return OrderedClaims(claimant) if self.setup.repairs else claimant
+        side = claims_side(self.entry.name, name, self.tuning)
+        return side if self.setup.repairs else side.claimant
 
     def given(self, host: Host) -> Mapping[str, int]:
-        """Units of held locks."""
+        """Units that are set aside."""
         side = host.parts[MANAGER]
-        return side.manager.used if isinstance(side, OrderedPools) else {}
+        return side.manager.used if isinstance(side, PoolsByPool) else {}
 
     def wrong(self, host: Host, others: Mapping[str, Host]) -> Iterable[str]:
-        """Lines in order, sums right, books equal."""
-        del others
+        """What all managers by pool must keep, and the protocol's own properties."""
         side = host.parts.get(MANAGER)
-        return ordered_properties.wrong_here(side.manager) if isinstance(side, OrderedPools) else ()
+        if not isinstance(side, PoolsByPool):
+            return
+        yield from by_pool_wrong(side.manager)
+        yield from self.entry.wrong_here(side.manager)
+        yield from self.entry.wrong_between(
+            {name: Seen.of(manager) for name, manager in managers_of(others).items()}
+        )
 
     def restarted(self, name: str) -> None:
         """Nothing is measured over turns."""
 
     def entries(self, host: Host) -> int:
-        """Locks, or claims of the claimant."""
+        """Entries of the manager, or claims of the claimant."""
         side = host.parts.get(MANAGER)
         return (
-            len(side.manager.locks) if isinstance(side, OrderedPools) else len(_ordered_claimant(host).claims)
+            len(side.manager.entries)
+            if isinstance(side, PoolsByPool)
+            else len(_by_pool_claimant(host).claims)
         )
 
     def may_go_on(self, host: Host, claim: ClaimId) -> bool:
         """Still granted, and every node has said so."""
         side = host.parts[CLAIMANT]
-        record = _ordered_claimant(host).claims.get(claim)
-        if not isinstance(side, OrderedClaims) or record is None or record.phase is not Phase.INSIDE:
+        record = _by_pool_claimant(host).claims.get(claim)
+        if not isinstance(side, ClaimsByPool) or record is None or record.phase is not InsidePhase.INSIDE:
             return False
         return side.renewals.may_go_on(claim)
 
@@ -308,26 +335,59 @@ def _chain_claimant(host: Host) -> ChainClaimant:
     return claimant
 
 
-def _ordered_claimant(host: Host) -> OrderedClaimant:
+def _by_pool_claimant(host: Host) -> Claimant[Any]:
     part = host.parts[CLAIMANT]
-    claimant = part.claimant if isinstance(part, OrderedClaims) else part
-    if not isinstance(claimant, OrderedClaimant):
-        raise TypeError(f"{host.node} has no claimant of ordered")
-    return claimant
+    if isinstance(part, ClaimsByPool):
+        return part.claimant
+    if not isinstance(part, Claimant):
+        raise TypeError(f"{host.node} has no claimant by pool")
+    return cast("Claimant[Any]", cast("object", part))
 
 
-SYSTEMS: dict[str, type[Central] | type[Chain] | type[Ordered]] = {
+Maker: TypeAlias = Callable[[Setup], System]
+
+SYSTEMS: dict[str, Maker] = {
     CENTRAL: Central,
-    "chain": Chain,
-    "ordered": Ordered,
+    BALLOT: ballot,
+    SKEEN: skeen,
+    **{name: ByPool if entry.by_pool else Chain for name, entry in PROTOCOLS.items()},
 }
+"""What can be simulated: the yardstick, two steps of the history of lanes, and every protocol of the registry."""
+
+FAULTLESS = frozenset({CENTRAL, BALLOT, SKEEN})
+"""They survive no fault and have no leases."""
+
+
+def pools_max(name: str) -> int | None:
+    """Pools that one claim may want under this protocol; None: any number."""
+    return PROTOCOLS[name].pools_max if name in PROTOCOLS else None
+
+
+def serves(name: str, workload: Workload) -> bool:
+    """Whether a protocol can serve claims of so many pools, and the steps of the history these pools."""
+    if name in {BALLOT, SKEEN}:
+        return one_unit_a_node(workload)
+    most = pools_max(name)
+    return most is None or (workload.pools if workload.wide else workload.k) <= most
+
+
+def check_step(name: str, workload: Workload) -> None:
+    """Raises ValueError where a step of the history is asked for what it does not know."""
+    if name in {BALLOT, SKEEN} and not one_unit_a_node(workload):
+        raise ValueError(
+            f"{name} is a step of the history: one pool a node, and pools of one unit; here are "
+            f"{workload.pools} pools of {workload.units} on {workload.nodes} nodes"
+        )
 
 
 def system(setup: Setup) -> System:
-    """The hosts' maker for a setup. Raises ValueError for an unknown protocol."""
+    """The hosts' maker for a setup. Raises ValueError for an unknown protocol, and for what it can't serve."""
     made = SYSTEMS.get(setup.protocol)
+    check_step(setup.protocol, setup.workload)
     if made is None:
         raise ValueError(f"unknown protocol {setup.protocol!r}; known: {', '.join(sorted(SYSTEMS))}")
-    if made is Central and setup.faults.any():
-        raise ValueError("the yardstick `central` survives no faults; leave them out or choose a protocol")
+    if setup.protocol in FAULTLESS and setup.faults.any():
+        raise ValueError(
+            f"`{setup.protocol}` is for comparison and survives no faults; leave them out or choose a protocol"
+        )
     return made(setup)

@@ -9,11 +9,10 @@ from typing import cast
 
 from holdall.leases.book import QUARANTINE_TIMER as BOOK_QUARANTINE_TIMER
 from holdall.leases.messages import PoolSpec
-from holdall.machine.codec import CODEC
-from holdall.machine.contract import Address, Boot, Effect, Event, Message, Received
+from holdall.machine.contract import Address, Boot, Message, Received
 from holdall.machine.host import SEPARATOR, Arrival, Host
 from holdall.parties.pool_side import PoolSide
-from holdall.protocols.chain.alone import QUARANTINE_TIMER, CapacityIs, Departed, ManagerAlone
+from holdall.protocols.chain.alone import ManagerAlone
 from holdall.protocols.chain.attempts import RETRY_TIMER
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.claims import Ending, Waiting, family_of, sibling
@@ -22,11 +21,14 @@ from holdall.protocols.chain.messages import CLAIMANT, MANAGER, EndAck, Kill, Ki
 from holdall.protocols.chain.properties import miscounted, siblings_inside
 from holdall.protocols.chain.rows import Limit, is_limit_pool
 from holdall.protocols.chain.settling import Settings
+from holdall.protocols.counting_book import QUARANTINE_TIMER, Departed
 from holdall.protocols.vocabulary import ClaimId, LeaseLost, ToClaimant
 from holdall.world.chain_facts import NodeFacts, overtaken, stands_on, used, waits
 from holdall.world.chain_settled import unsettled
 from holdall.world.clients import Lease, Notice
-from holdall.world.plan import World
+from holdall.world.from_world import InWorld, of_world
+from holdall.world.leaving import ClaimingHost, told_of
+from holdall.world.plan import World, deals_with
 from holdall.world.system import TimerKind
 
 AGENT = "agent"
@@ -37,19 +39,8 @@ INCARNATION = 2
 _QUARANTINES = {f"{MANAGER}{SEPARATOR}{timer}" for timer in (QUARANTINE_TIMER, BOOK_QUARANTINE_TIMER)}
 
 
-CODEC.register("world of the chain", CapacityIs | Departed)
-
-
-class PoolSideInWorld(PoolSide):
-    """A pool's side with its shipped lease book, whose peers' silence the world plays."""
-
-    def handle(self, event: Event) -> list[Effect]:
-        """As a pool's side, and Departed from the world."""
-        if isinstance(event, Received) and isinstance(event.message, Departed):
-            out: list[Effect] = []
-            self.manager.departed(event.message.claim, out, event.message.reason)
-            return out
-        return super().handle(event)
+class PoolSideInWorld(InWorld, PoolSide):
+    """The chain's."""
 
 
 class ChainSystem:
@@ -79,7 +70,7 @@ class ChainSystem:
     def build(self, host: str) -> Host:
         """A host that has not been started."""
         if host not in self.world.nodes():
-            return Host(host, {CLAIMANT: self._new_claimant(host)})
+            return ClaimingHost(host, self._new_claimant(host))
         settings = Settings(
             passes=self.world.passes,
             passes_per_ahead=self.world.passes_per_ahead,
@@ -220,7 +211,11 @@ class ChainSystem:
 
     def lapse_at_node(self, lease: Lease) -> Arrival:
         """The manager's end of a lease."""
-        return Arrival(MANAGER, Received(Address(lease[0], "world"), Departed(lease[1])))
+        return Arrival(MANAGER, Received(of_world(lease[0]), Departed(lease[1])))
+
+    def told_of_gone(self, host: str, node: str) -> Arrival | None:
+        """Claimants with claims there, which need its answers no longer; managers act on what claimants say."""
+        return told_of(host, node) if deals_with(self.world, host, node) else None
 
 
 def is_late(claimant: Claimant, sender: str, message: Message) -> bool:

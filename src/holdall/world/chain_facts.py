@@ -34,7 +34,9 @@ def used(facts: NodeFacts) -> dict[str, int]:
 def stands_on(row: Row, nodes: dict[str, NodeFacts]) -> bool:
     """Invariant I1 for one row at a later node, as far as the node before still knows the claim."""
     visit = row.need[row.index - 1]
-    before = nodes[visit.node]
+    before = nodes.get(visit.node)
+    if before is None:
+        return True  # that node is gone for ever
     if before.epoch != visit.epoch or dict(before.buried).get(row.claim, 0) >= row.attempt:
         return True  # that node has lost all it had, or the claim is ending
     if any(claim == row.claim and mem.attempt > row.attempt for claim, mem in before.mems):

@@ -53,6 +53,11 @@ class Phase(IntEnum):
     """All rounds are done."""
     SILENT = 6
     """Its host is gone for ever."""
+    RESTING = 7
+    """Its claim is over; it comes again when nothing of that one is left anywhere."""
+
+
+OVER = frozenset({Phase.OVER, Phase.SILENT, Phase.RESTING})
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -79,11 +84,13 @@ class Scene(msgspec.Struct, frozen=True):
     epochs: tuple[int, ...]
     """Per node that owns pools: how often it came up with another epoch."""
     silent: tuple[str, ...] = ()
-    """Claimants' hosts that are gone for ever."""
+    """Hosts that are gone for ever."""
+    untold: tuple[tuple[str, str], ...] = ()
+    """(host, node): the node is gone for ever, and the host has not been told yet."""
     lapsed: tuple[Lease, ...] = ()
     """Over by the claimant's clock, not yet at the node."""
     ghosts: tuple[Lease, ...] = ()
-    """Given before the node lost everything, and not yet over by the claimant's clock."""
+    """Given before the node lost everything or was gone, and not yet over by the claimant's clock."""
     meter: tuple[tuple[str, ClaimId, int, int], ...] = ()
     """(node, claim, attempt, how many may still get ahead of it there)."""
     wrong: str = ""
@@ -115,7 +122,8 @@ class Act(msgspec.Struct, frozen=True):
     """One thing that may happen next outside the machines, as seen by the scene.
 
     `command` goes to the claimant on `host`; `lapse` is the end of that lease by the clock of `host`, which is the
-    claimant's host or the node itself; neither: nothing is delivered. `fault`: it need not happen. `timed`: it takes
+    claimant's host or the node itself; `left` is a node that has left the system, as `host` is told; none of them:
+    nothing is delivered. `fault`: it need not happen. `timed`: it takes
     as long as a lease, so by the rule for timers it comes when nothing is in flight.
     """
 
@@ -124,6 +132,7 @@ class Act(msgspec.Struct, frozen=True):
     then: Scene
     command: ToClaimant | None = None
     lapse: Lease | None = None
+    left: str = ""
     fault: bool = False
     timed: bool = False
 
@@ -168,6 +177,9 @@ class Clients:
                         spent = msgspec.structs.replace(scene, left=spend(scene.left, "cancel"))
                         then = self._with(spent, slot, Client(Phase.ENDING, client.round))
                         found.append(Act("cancels", plan.host, then, Release(claim), fault=True))
+                    if self._hopeless(scene, plan):
+                        then = self._with(scene, slot, Client(Phase.ENDING, client.round))
+                        found.append(Act("gives up", plan.host, then, Release(claim), timed=True))
                 case Phase.INSIDE:
                     if client.step < len(plan.steps):
                         found.append(self._next_step(scene, slot, client, plan, claim))
@@ -175,9 +187,14 @@ class Clients:
                         found.append(self._release(scene, slot, claim))
                 case Phase.SWAPPING:
                     found.append(self._release(scene, slot, claim))
-                case Phase.ENDING | Phase.OVER | Phase.SILENT:
+                case Phase.ENDING | Phase.OVER | Phase.SILENT | Phase.RESTING:
                     pass
         found += self._lapses(scene)
+        for host, node in scene.untold:
+            if host not in scene.silent:
+                rest = tuple(pair for pair in scene.untold if pair != (host, node))
+                then = msgspec.structs.replace(scene, untold=rest)
+                found.append(Act("is told who has left", host, then, left=node, timed=True))
         if scene.left[KINDS.index("departure")]:
             found += [
                 Act("falls silent", host, self.without_host(scene, host), fault=True)
@@ -190,6 +207,8 @@ class Clients:
         """Leases that end: at nodes after their claimant's deadline; for claimants as a fault, or after a wipe."""
         found: list[Act] = []
         for lease in scene.lapsed:
+            if lease[0] in scene.silent:
+                continue
             silent = lease[1].node in scene.silent
             rest = scene.lapsed if silent else tuple(other for other in scene.lapsed if other != lease)
             then = msgspec.structs.replace(scene, lapsed=rest)
@@ -218,12 +237,7 @@ class Clients:
         """A node that owns pools has come up with another epoch (`kind` reboot or wipe)."""
         place = self.world.nodes().index(node)
         epochs = (*scene.epochs[:place], scene.epochs[place] + 1, *scene.epochs[place + 1 :])
-        here = {
-            lease
-            for slot in range(len(scene.clients))
-            for lease in self.leases_of(scene, slot)
-            if lease[0] == node and scene.clients[slot].phase is not Phase.ENDING
-        }
+        here = self._leases_at(scene, node)
         ghosts = here if kind == "wipe" else set[Lease]()
         return msgspec.structs.replace(
             scene,
@@ -233,10 +247,37 @@ class Clients:
             ghosts=tuple(sorted({*scene.ghosts, *ghosts})),
         )
 
+    def gone(self, scene: Scene, node: str, hearers: Iterable[str]) -> Scene:
+        """A node that owns pools never comes back; `hearers` must be told that it has left the system."""
+        return msgspec.structs.replace(
+            scene,
+            left=spend(scene.left, "gone"),
+            silent=tuple(sorted({*scene.silent, node})),
+            untold=tuple(sorted({*scene.untold, *((host, node) for host in hearers)})),
+            lapsed=tuple(lease for lease in scene.lapsed if lease[0] != node),
+            ghosts=tuple(sorted({*scene.ghosts, *self._leases_at(scene, node)})),
+        )
+
+    def _leases_at(self, scene: Scene, node: str) -> set[Lease]:
+        """What claims that are not being ended may have at a node."""
+        return {
+            lease
+            for slot in range(len(scene.clients))
+            for lease in self.leases_of(scene, slot)
+            if lease[0] == node and scene.clients[slot].phase is not Phase.ENDING
+        }
+
+    def _hopeless(self, scene: Scene, plan: ClaimPlan) -> bool:
+        """Every placement of the claim needs a node that is gone."""
+        silent = scene.silent
+        return bool(silent) and all(
+            any(place.node in silent for place in placement) for placement in (plan.need, *plan.siblings)
+        )
+
     def _present(self, scene: Scene, host: str) -> bool:
         """A host that claims nothing now is not worth losing."""
         return any(
-            plan.host == host and client.phase not in {Phase.IDLE, Phase.OVER}
+            plan.host == host and client.phase not in {Phase.IDLE, Phase.OVER, Phase.RESTING}
             for plan, client in zip(self.world.claims, scene.clients, strict=True)
         )
 
@@ -268,6 +309,10 @@ class Clients:
                 command = Exchange(claim, self.companion(claim), _visits(add), drop)
                 return Act("exchanges", plan.host, self._with(scene, slot, then), command)
 
+    def again(self, scene: Scene, slot: int) -> Scene:
+        """A client that rests may claim again; of its earlier claim nothing is left."""
+        return self._with(scene, slot, Client())
+
     def without_host(self, scene: Scene, host: str) -> Scene:
         """Its clients stop; whatever they had will run out at every node."""
         clients = list(scene.clients)
@@ -288,7 +333,7 @@ class Clients:
     def leases_of(self, scene: Scene, slot: int) -> set[Lease]:
         """What the client's present claim may have, at every node that it may have reached."""
         plan, client = self.world.claims[slot], scene.clients[slot]
-        if client.phase in {Phase.IDLE, Phase.OVER, Phase.SILENT}:
+        if client.phase in {Phase.IDLE, Phase.OVER, Phase.SILENT, Phase.RESTING}:
             return set()
         claim = self.claim(slot, client.round)
         found: set[Lease] = set()
@@ -317,7 +362,9 @@ class Clients:
         if slot is None:
             return scene
         client = scene.clients[slot]
-        if client.phase in {Phase.OVER, Phase.SILENT, Phase.IDLE} or claim != self.claim(slot, client.round):
+        if client.phase in {Phase.OVER, Phase.SILENT, Phase.IDLE, Phase.RESTING} or claim != self.claim(
+            slot, client.round
+        ):
             return scene
         match notice:
             case Granted(_, _, units):
@@ -358,6 +405,8 @@ class Clients:
     def _ended(self, scene: Scene, slot: int, client: Client, claim: ClaimId) -> Scene:
         last = client.round + 1 >= self.world.claims[slot].repeat
         then = Client(Phase.OVER, client.round) if last else Client(Phase.IDLE, client.round + 1)
+        if self.world.claims[slot].endless:
+            then = Client(Phase.RESTING)
         if client.phase is not Phase.ENDING:
             text = f"ended by its client: claim {slot + 1} ended while its client was {client.phase.name}"
             return msgspec.structs.replace(scene, wrong=text)
@@ -387,7 +436,7 @@ class Clients:
 
     def over(self, scene: Scene) -> bool:
         """Every client has been served (or has cancelled, was refused at once, or fell silent)."""
-        return all(client.phase in {Phase.OVER, Phase.SILENT} for client in scene.clients)
+        return all(client.phase in OVER for client in scene.clients)
 
     def _judged(self, scene: Scene) -> Scene:
         if scene.wrong:

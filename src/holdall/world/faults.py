@@ -17,13 +17,17 @@ cancel
     A client ends a claim that waits.
 departure
     A claimant's host falls silent for ever; its leases run out at every node, in any order.
+gone
+    A node with pools never comes back. What it sent last may be lost, too. Its leases run out by their claimants'
+    clocks; a claim that needs it is given up sooner or later; and all who deal with it are told, in any order, that it
+    has left the system. All that takes far longer than a message is under way: it comes when nothing is in flight.
 """
 
 from collections.abc import Iterable
 
 from holdall.world.plan import BadWorld
 
-KINDS = ("crash", "restart", "reboot", "wipe", "loss", "duplicate", "expiry", "cancel", "departure")
+KINDS = ("crash", "restart", "reboot", "wipe", "loss", "duplicate", "expiry", "cancel", "departure", "gone")
 BUDGET_MAX = 9
 
 Budget = tuple[int, ...]
@@ -71,4 +75,4 @@ def spend(left: Budget, kind: str) -> Budget:
 def repairs_needed(kinds: Iterable[int]) -> bool:
     """Whether messages may be lost, so that repair timers have work (a departure or cancel loses none)."""
     counts = dict(zip(KINDS, kinds, strict=True))
-    return any(counts[kind] for kind in ("crash", "restart", "reboot", "wipe", "loss", "duplicate"))
+    return any(counts[kind] for kind in ("crash", "restart", "reboot", "wipe", "loss", "duplicate", "gone"))

@@ -70,6 +70,8 @@ class ClaimPlan(msgspec.Struct, frozen=True, order=True):
     siblings: tuple[tuple[Place, ...], ...] = ()
     ends: bool = True
     """False: stays inside for ever (never used in worlds where everybody must be served)."""
+    endless: bool = False
+    """It comes again and again, each time under a name that nobody has heard of."""
 
 
 class World(msgspec.Struct, frozen=True):
@@ -107,6 +109,16 @@ class World(msgspec.Struct, frozen=True):
     def capacity(self) -> dict[tuple[str, str], int]:
         """(node, pool) -> units."""
         return {(pool.node, pool.pool): pool.units for pool in self.pools}
+
+
+def deals_with(world: World, host: str, node: str) -> bool:
+    """Whether a claim of this host wants, or may exchange something for, units of the node."""
+    for plan in world.claims:
+        added = [place for step in plan.steps if isinstance(step, Swap) for place in step.add]
+        places = [*plan.need, *added, *(place for sibling in plan.siblings for place in sibling)]
+        if plan.host == host and any(place.node == node for place in places):
+            return True
+    return False
 
 
 def checked(world: World) -> World:

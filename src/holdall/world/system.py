@@ -90,3 +90,7 @@ class System(Protocol):
     def lapse_at_node(self, lease: Lease) -> Arrival:
         """The end of all that the claim has at this node."""
         ...
+
+    def told_of_gone(self, host: str, node: str) -> Arrival | None:
+        """How this host is told that a node has left the system for good; None: it need not know."""
+        ...

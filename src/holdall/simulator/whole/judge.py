@@ -5,9 +5,11 @@ from collections.abc import Iterable, Sequence
 from holdall.machine.host import Host
 from holdall.model.frames import HeldUnit, Need
 from holdall.parties.agent import Agent
+from holdall.parties.by_pool.claims import ClaimsByPool
 from holdall.parties.claimant_side import ClaimantSide
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER
 from holdall.parties.pool_side import PoolSide
+from holdall.parties.reading import AnySide
 from holdall.protocols.vocabulary import UnitGrant
 from holdall.simulator.judge import Judge
 from holdall.simulator.overtaking import Overtaking
@@ -56,11 +58,15 @@ class WholeJudge:
     def books(self, name: str, host: Host) -> None:
         """Units conserved, sums right, the protocol's counts and the book's equal."""
         side = host.parts[MANAGER]
-        if not isinstance(side, PoolSide):
+        if not isinstance(side, AnySide):
             return
         for pool, units in side.book.service.pools.items():
             held = sum(1 for unit in units.units.values() if unit.claim is not None)
-            used = side.manager.counts.use(pool)
+            used = (
+                side.manager.counts.use(pool)
+                if isinstance(side, PoolSide)
+                else side.manager.used.get(pool, 0)
+            )
             free = units.free_count()
             if units.held != held or used != held or units.capacity != held + free:
                 self.violations.append(
@@ -73,7 +79,8 @@ class WholeJudge:
                 if grant.node != host.node:
                     self.violations.append(f"books: {name} keeps {grant} of {claim}, which is not its own")
 
-        if self._setup.wants.units == 1 and self._setup.wants.common <= 1:
+        # the bound of overtaking is the chain's
+        if isinstance(side, PoolSide) and self._setup.wants.units == 1 and self._setup.wants.common <= 1:
             self.violations.extend(self._meter(name).turn(side.manager.rows))
 
     def restarted(self, name: str) -> None:
@@ -112,6 +119,7 @@ class WholeJudge:
 
 KEPT_NEVER = (
     "agent!claim/", "agent!session/", "claimant!claim/", "manager!row/", "manager!book/lease/", "manager!mem/",
+    "manager!entry/",
 )  # fmt: skip
 """Records that are gone when nothing is under way."""
 
@@ -120,8 +128,9 @@ def left_over(host: Host, records: Iterable[str]) -> list[str]:
     """What a node remembers of claims, in its machines and in its journal, and units that are not free."""
     left: list[str] = []
     side, agent, claims = host.parts[MANAGER], host.parts[AGENT], host.parts[CLAIMANT]
-    if isinstance(side, PoolSide):
-        left += [f"row {claim}" for claim in side.manager.rows]
+    if isinstance(side, AnySide):
+        rows = side.manager.rows if isinstance(side, PoolSide) else side.manager.entries
+        left += [f"row {claim}" for claim in rows]
         left += [f"lease {claim} {attempt}" for claim, attempt in side.book.leases]
         left += [
             f"unit {pool}/{unit.name} {unit.state(draining=False)}"
@@ -132,7 +141,7 @@ def left_over(host: Host, records: Iterable[str]) -> list[str]:
     if isinstance(agent, Agent):
         left += [f"claim {claim} of the agent" for claim in agent.state.claims]
         left += [f"session {session}" for session in agent.state.sessions]
-    if isinstance(claims, ClaimantSide):
+    if isinstance(claims, ClaimantSide | ClaimsByPool):
         left += [f"claim {claim} of the claimant" for claim in claims.claimant.claims]
     left += [key for key in records if key.startswith(KEPT_NEVER)]
     return left

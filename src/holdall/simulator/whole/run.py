@@ -20,7 +20,7 @@ from holdall.machine.trace import Kind, Step
 from holdall.model import frames
 from holdall.parties.directory.messages import BUS, DIRECTORY, MayServe, MustStop, Shunned, StartRefused
 from holdall.parties.messages import HOOKS, MANAGER, NODE, PROCESSES, SESSION, RunHook, WatchProcess
-from holdall.parties.pool_side import PoolSide
+from holdall.parties.reading import AnySide
 from holdall.simulator.faults import strikes
 from holdall.simulator.sites import Site, State
 from holdall.simulator.whole.computers import SOCKET_MS, Computer, hook_result
@@ -164,7 +164,7 @@ class WholeRun:
         pools: dict[str, list[tuple[str, int]]] = {}
         for computer in self.computers:
             side = computer.site.host.parts[MANAGER]
-            for units in side.book.service.pools.values() if isinstance(side, PoolSide) else ():
+            for units in side.book.service.pools.values() if isinstance(side, AnySide) else ():
                 pools.setdefault(units.spec.name, []).extend(
                     (f"{unit.name}@{computer.name}", unit.fence) for unit in units.units.values()
                 )

@@ -236,7 +236,8 @@ class WholeSeats:
         """As `Around.queued`."""
         del client
         # 0: in no line yet, so nothing is promised
-        self._story.queued(asking.name, queued.why.passes_bound or None, self.now)
+        why = queued.why
+        self._story.queued(asking.name, (why.passes_bound or None) if why.bounded else None, self.now)
 
     def granted(self, client: WholeClient, asking: Asking, tenure: Tenure) -> None:
         """As `Around.granted`."""

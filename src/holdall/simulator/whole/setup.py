@@ -108,6 +108,7 @@ class Wants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run."""
 
+    protocol: str = "chain"
     nodes: int = 3
     wants: Wants = Wants()
     faults: WholeFaults = WholeFaults()
@@ -187,6 +188,7 @@ class WholeSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 margin_ms=self.margin_ms,
                 rho_ppm=self.rho_ppm,
             ),
+            protocol=self.protocol,
             pools=self.pools_on(number),
             passes=self.passes,
             passes_per_ahead=self.passes_per_ahead,

@@ -9,35 +9,16 @@ from collections.abc import Callable
 import msgspec
 
 from holdall.explorer.moves import Timers
+from holdall.explorer.mutants.mutant import Mutant
 from holdall.machine.contract import Address, Forget, Message, Save, Send
 from holdall.protocols.chain.manager import Manager
 from holdall.protocols.chain.messages import MANAGER, Allowed, EndAck, Kill, Killed, Promote, ToManager, Tried
 from holdall.protocols.chain.rows import Killing, Mem, Row
 from holdall.protocols.hooks import Effects
-from holdall.protocols.vocabulary import Vector
-from holdall.world.faults import Budget, budget
+from holdall.protocols.vocabulary import ClaimId, Vector
+from holdall.world.chain import ChainSystem
 from holdall.world.named import named, plan, world
 from holdall.world.plan import World
-
-
-class Mutant(msgspec.Struct, frozen=True):
-    """A rule taken away and where that must be found."""
-
-    name: str
-    rule: str
-    """What holds in the shipped machines and not here."""
-    make: type[Manager]
-    world: Callable[[], World]
-    found_as: str
-    """The property that is violated."""
-    faults: tuple[tuple[str, int], ...] = ()
-    timers: Timers | None = None
-    quarantine: bool = True
-    """False: a node that has lost everything grants at once."""
-
-    def budget(self) -> Budget:
-        """The faults it takes to see it."""
-        return budget(**dict(self.faults))
 
 
 class NoWound(Manager):
@@ -182,6 +163,28 @@ class EpochUnasked(Manager):
         return super().turns_away(self.epoch)
 
 
+class AnyAttempt(Manager):
+    """A message about an earlier attempt is taken for one about the present one."""
+
+    def row_of(self, claim: ClaimId, attempt: int) -> Row | None:
+        del attempt
+        return self.rows.get(claim)
+
+
+class OverIsBefore(Manager):
+    """Only attempts before the one that was buried last are over: less than, in place of at most."""
+
+    def is_over(self, claim: ClaimId, attempt: int) -> bool:
+        return super().is_over(claim, attempt) and attempt != self.buried.get(claim, 0)
+
+
+class NoTombstones(Manager):
+    """What is over is forgotten at once."""
+
+    def bury(self, claim: ClaimId, attempt: int, out: Effects) -> None:
+        del claim, attempt, out
+
+
 def unsaved(*kinds: type[Message]) -> type[Manager]:
     """A manager that lets messages of these kinds leave without saving their turn."""
 
@@ -209,53 +212,78 @@ def _two_tries() -> World:
     return world("n1at", "a", [plan("0:a", wait=False), plan("0:a", wait=False)])
 
 
-_CRASH = (("crash", 1),)
-_WIPE = (("wipe", 1),)
+_CRASH = "crash=1"
+_WIPE = "wipe=1"
 
-_ALL = (
-    Mutant("wound", "older waiting rows call younger ones back", NoWound, _world("x2"), "deadlock"),
-    Mutant(
+
+def _mutant(
+    name: str,
+    rule: str,
+    make: type[Manager],
+    where: Callable[[], World],
+    found_as: str,
+    faults: str = "",
+    *,
+    timers: Timers | None = None,
+    quarantine: bool = True,
+) -> Mutant:
+    """`quarantine` False: a node that has lost everything grants at once."""
+    return Mutant(
+        name=name,
+        protocol="chain",
+        rule=rule,
+        found_as=(found_as,),
+        system=lambda world: ChainSystem(world, manager=make, quarantine=quarantine, settled=False),
+        world=where,
+        faults=faults,
+        timers=timers,
+    )
+
+
+CHAIN_MUTANTS = (
+    _mutant("wound", "older waiting rows call younger ones back", NoWound, _world("x2"), "deadlock"),
+    _mutant(
         "holders-wound",
         "every waiting row calls others back, whether it holds something or not",
         HoldersWound,
         _world("res@oldest", 0),
         "deadlock",
     ),
-    Mutant("kill-granted", "a kill never hits a granted claim", KillsGranted, _world("ring3"), "exclusion"),
-    Mutant(
+    _mutant("kill-granted", "a kill never hits a granted claim", KillsGranted, _world("ring3"), "exclusion"),
+    _mutant(
         "early-kill", "a kill before its promotion voids it", EarlyKillIsDropped, _world("x2"), "deadlock"
     ),
-    Mutant(
+    _mutant(
         "killed-middle",
         "a kill frees the nodes on its way back",
         KilledKeepsTheMiddle,
         _world("rot3"),
         "invariant",
     ),
-    Mutant(
+    _mutant(
         "count",
         "the count of activations outlives a kill",
         CountsFromNought,
         _world("back3@reversed"),
         "deadlock",
     ),
-    Mutant("bounded-passing", "passing is bounded", PassesUnbounded, _metered("e1"), "bound"),
-    Mutant(
+    _mutant("bounded-passing", "passing is bounded", PassesUnbounded, _metered("e1"), "bound"),
+    _mutant(
         "pass-anywhere",
         "only at its last node may a claim pass, and waiting rows call back at any time",
         PassesAnywhere,
         _world("x3u"),
         "deadlock",
     ),
-    Mutant("try-passes", "a claim without waiting passes nobody", TryPasses, _metered("t1"), "bound"),
-    Mutant(
+    _mutant("try-passes", "a claim without waiting passes nobody", TryPasses, _metered("t1"), "bound"),
+    _mutant(
         "shrink-buries",
         "giving everything back at a node buries",
         ShrinkBuriesNot,
         _world("shk"),
         "exclusion",
     ),
-    Mutant(
+    _mutant(
         "kill-epoch",
         "a kill names the epoch it is meant for",
         KillOfAnyEpoch,
@@ -263,16 +291,16 @@ _ALL = (
         "exclusion",
         _WIPE,
     ),
-    Mutant(
+    _mutant(
         "epoch-asked",
         "who knows another epoch is refused",
         EpochUnasked,
         _world("n1a"),
         "row stays",
-        (("wipe", 1), ("duplicate", 1)),
+        "wipe=1,duplicate=1",
         timers="any",
     ),
-    Mutant(
+    _mutant(
         "quarantine",
         "a node that lost everything grants nothing while earlier leases may live",
         Manager,
@@ -281,9 +309,9 @@ _ALL = (
         _WIPE,
         quarantine=False,
     ),
-    Mutant("every-pass-counts", "a pass counts for every row passed", FirstPays, _world("b4"), "bound"),
-    Mutant("passes-kept", "passes left outlive a kill", PassesComeBackFull, _world("b3@oldest"), "bound"),
-    Mutant(
+    _mutant("every-pass-counts", "a pass counts for every row passed", FirstPays, _world("b4"), "bound"),
+    _mutant("passes-kept", "passes left outlive a kill", PassesComeBackFull, _world("b3@oldest"), "bound"),
+    _mutant(
         "save-promote",
         "a row is saved before its promotion leaves",
         unsaved(Promote),
@@ -291,7 +319,7 @@ _ALL = (
         "invariant",
         _CRASH,
     ),
-    Mutant(
+    _mutant(
         "save-killed",
         "a removal is saved before Killed leaves",
         unsaved(Killed),
@@ -299,7 +327,7 @@ _ALL = (
         "invariant",
         _CRASH,
     ),
-    Mutant(
+    _mutant(
         "save-allowed",
         "a grant is saved before Allowed leaves",
         unsaved(Allowed),
@@ -307,7 +335,7 @@ _ALL = (
         "exclusion",
         _CRASH,
     ),
-    Mutant(
+    _mutant(
         "save-tried",
         "a grant is saved before Tried leaves",
         unsaved(Tried),
@@ -315,7 +343,7 @@ _ALL = (
         "exclusion",
         _CRASH,
     ),
-    Mutant(
+    _mutant(
         "save-end",
         "an end is saved before EndAck leaves",
         unsaved(EndAck),
@@ -323,10 +351,32 @@ _ALL = (
         "row stays",
         _CRASH,
     ),
+    _mutant(
+        "any-attempt",
+        "what was said of an earlier attempt is no news of the present one",
+        AnyAttempt,
+        _world("x2low"),
+        "deadlock",
+        "expiry=1",
+    ),
+    _mutant(
+        "buried-too",
+        "the attempt that was buried is over, too",
+        OverIsBefore,
+        _world("n1a"),
+        "row stays",
+        "duplicate=1",
+    ),
+    _mutant(
+        "tombstones",
+        "what is over stays over while messages of it may come",
+        NoTombstones,
+        _world("n1a"),
+        "row stays",
+        "duplicate=1",
+    ),
 )
-
-MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in _ALL}
-"""By name, in the order of the specification."""
+"""In the order of the specification."""
 
 HARMLESS = unsaved(Kill)
 """Nothing need be saved before a Kill: with this manager every property still holds."""

@@ -3,32 +3,11 @@
 Each mutant is the shipped peer with one method changed.
 """
 
-import msgspec
-
-from holdall.explorer.moves import Timers
+from holdall.explorer.mutants.mutant import LinkMutant
 from holdall.machine.link_frames import LinkEnd, LinkFrame, LinkMessage, LinkOpen, Parcel
 from holdall.machine.link_peer import LinkSettings
-from holdall.world.faults import Budget, read_faults
 from holdall.world.link import CountedPeer, LinkSystem, LinkWorld, link_world
 from holdall.world.plan import BadWorld
-
-
-class LinkMutant(msgspec.Struct, frozen=True):
-    """A rule taken away and where that must be found."""
-
-    name: str
-    rule: str
-    """What holds in the shipped link and not here."""
-    make: type[CountedPeer]
-    world: str
-    found_as: str
-    """The property that is violated."""
-    faults: str = ""
-    timers: Timers = "quiet"
-
-    def budget(self) -> Budget:
-        """The faults it takes to see it."""
-        return read_faults(self.faults)
 
 
 class Doubles(CountedPeer):
@@ -180,27 +159,27 @@ class OpensWithData(CountedPeer):
 
 
 _ALL = (
-    LinkMutant("doubles", "a frame that came before is dropped", Doubles, "one", "double", "duplicate=1"),
-    LinkMutant("any-order", "a frame after a gap waits for the one before it", AnyOrder, "two", "gap"),
-    LinkMutant("ack-unheard", "only what was delivered is acknowledged", AckUnheard, "two", "acknowledged"),
-    LinkMutant("mute", "a frame that came before is acknowledged", Mute, "one", "unserved", "loss=1"),
-    LinkMutant("any-peer", "frames of earlier processes are dropped", AnyPeer, "two", "double", "restart=1"),
-    LinkMutant("old-peer", "an earlier process is no news", OldPeer, "two", "double", "restart=1"),
-    LinkMutant("any-self", "frames for earlier processes are dropped", AnySelf, "two", "acknowledged", "restart=1"),
-    LinkMutant("any-acks", "acknowledgements are of their pair", AnyAcks, "two", "acknowledged", "restart=1"),
-    LinkMutant("no-resend", "what is not acknowledged is sent again", NoResend, "one", "deadlock", "loss=1"),
-    LinkMutant("no-answer", "who does not name this side's end is told it", NoAnswer, "one", "unserved"),
-    LinkMutant("numbers-go-on", "a new pair counts from 1", NumbersGoOn, "two", "refused", "restart=1"),
-    LinkMutant("keeps-frames", "frames to earlier processes are given up", KeepsFrames, "one", "unserved", "restart=1"),
-    LinkMutant("not-above", "a count that was lost goes above the last", NotAbove, "falling", "unserved", "restart=1"),
+    LinkMutant("doubles", "a frame that came before is dropped", Doubles, "one", ("double",), "duplicate=1"),
+    LinkMutant("any-order", "a frame after a gap waits for the one before it", AnyOrder, "two", ("gap",)),
+    LinkMutant("ack-unheard", "only what was delivered is acknowledged", AckUnheard, "two", ("acknowledged",)),
+    LinkMutant("mute", "a frame that came before is acknowledged", Mute, "one", ("unserved",), "loss=1"),
+    LinkMutant("any-peer", "frames of earlier processes are dropped", AnyPeer, "two", ("double",), "restart=1"),
+    LinkMutant("old-peer", "an earlier process is no news", OldPeer, "two", ("double",), "restart=1"),
+    LinkMutant("any-self", "frames for earlier processes are dropped", AnySelf, "two", ("acknowledged",), "restart=1"),
+    LinkMutant("any-acks", "acknowledgements are of their pair", AnyAcks, "two", ("acknowledged",), "restart=1"),
+    LinkMutant("no-resend", "what is not acknowledged is sent again", NoResend, "one", ("deadlock",), "loss=1"),
+    LinkMutant("no-answer", "who does not name this side's end is told it", NoAnswer, "one", ("unserved",)),
+    LinkMutant("numbers-go-on", "a new pair counts from 1", NumbersGoOn, "two", ("refused",), "restart=1"),
+    LinkMutant("keeps-frames", "frames to earlier processes are given up", KeepsFrames, "one", ("unserved",), "restart=1"),
+    LinkMutant("not-above", "a count that was lost goes above the last", NotAbove, "falling", ("unserved",), "restart=1"),
     LinkMutant(
-        "deaf-to-low", "a lower end is told the last one", DeafToLow, "falling", "unserved",
+        "deaf-to-low", "a lower end is told the last one", DeafToLow, "falling", ("unserved",),
         "restart=1",
     ),
     LinkMutant(
-        "one-instance", "ends of two processes are never equal", OneInstance, "falling", "refused", "restart=2"
+        "one-instance", "ends of two processes are never equal", OneInstance, "falling", ("refused",), "restart=2"
     ),
-    LinkMutant("opens-with-data", "an opening carries nothing", OpensWithData, "one", "refused", "restart=1"),
+    LinkMutant("opens-with-data", "an opening carries nothing", OpensWithData, "one", ("refused",), "restart=1"),
 )  # fmt: skip
 
 LINK_MUTANTS: dict[str, LinkMutant] = {mutant.name: mutant for mutant in _ALL}
@@ -224,4 +203,4 @@ def link_mutant(name: str) -> LinkMutant:
 
 def mutant_world(mutant: LinkMutant) -> LinkWorld:
     """The world in which a mutant is found."""
-    return msgspec.structs.replace(link_world(mutant.world), mutant=mutant.name)
+    return mutant.world_of(link_world(mutant.world))

@@ -1,0 +1,495 @@
+"""What `lab explore --world all` and `--world long` explore, protocol by protocol, with the exact numbers of states.
+
+A number that changes without a reason that can be told is a finding: more states mean new behaviour, fewer mean that
+something is not reached any more.
+"""
+
+import msgspec
+
+from holdall.explorer.links import Order
+from holdall.explorer.moves import Timers
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One exploration of the usual list. `world` may end in `@oldest` or `@reversed`."""
+
+    world: str
+    faults: str = ""
+    states: int | None = None
+    """How many there are when it is complete and clean; None: not stated, or cut."""
+    timers: Timers | None = None
+    repeat: int | None = None
+    states_max: int | None = None
+    """Cut there: clean up to that number of states."""
+    passes: int | None = None
+    """The chain's bound of overtaking; None: 1."""
+    links: Order = "any"
+    reduce: str = ""
+    """As `--reduce` takes it; what each keeps is said in `options`."""
+    falls_at: str = ""
+    compact: bool = False
+
+
+CHAIN_RUNS = (
+    Run("n1tri4", states=4480),
+    Run("x3opp", states=14240),
+    Run("x4", states=47552),
+    Run("ring3", states=25992),
+    Run("low3@oldest", states=27963),
+    Run("g2m", states=65818),
+    Run("n1abc", "loss=1", 5464),
+    Run("x2", "duplicate=1", 18678),
+    Run("x2", "crash=1", 39686),
+    Run("n1abc", "reboot=1", 47720),
+    Run("x2one", "wipe=1", 25760),
+    Run("x2low", "expiry=1", 61620),
+    Run("n1abc", "cancel=3", 11606),
+    Run("x3low", "departure=2", 24469),
+    Run("n1aa", "gone=1", 1527),
+    Run("x2one", "gone=1", 7360),
+    Run("x2", "gone=1", 37308),
+)
+
+CHAIN_LONG = (
+    Run("kg3", states=382975),
+    Run("b4", states=531439),
+    Run("t2", states=417046),
+    Run("rot3", "crash=1", 869584),
+    Run("x2", "restart=2", 328004),
+    Run("x3opp", "restart=1", 3444286),
+    Run("x3low", "reboot=1", 3408802, compact=True),
+    Run("x3u", "reboot=1", 5361741, compact=True),
+    Run("x2low", "reboot=1,restart=1", 5704954, compact=True),
+    Run("x3", "wipe=1", 9042958, compact=True),
+    Run("kb", "gone=1", 38205),
+)
+
+
+ORDERED_RUNS = (
+    Run("ring3", states=2394),
+    Run("same3", states=1734),
+    Run("nows", states=4379),
+    Run("swaps", states=5856),
+    Run("pair", "crash=1", 593),
+    Run("pair", "restart=1", 519),
+    Run("pair", "reboot=1", 973),
+    Run("pair", "wipe=1", 2509),
+    Run("pair", "loss=1", 305),
+    Run("pair", "duplicate=1", 452),
+    Run("pair", "expiry=1", 1552),
+    Run("pair", "cancel=1", 197),
+    Run("pair", "departure=1", 152),
+    Run("sub", "crash=1", 2586),
+    Run("sub", "restart=1", 2346),
+    Run("sub", "reboot=1", 11539),
+    Run("sub", "wipe=1", 22994),
+    Run("sub", "loss=1", 864),
+    Run("sub", "duplicate=1", 1639),
+    Run("sub", "expiry=1", 26581),
+    Run("sub", "cancel=1", 683),
+    Run("sub", "departure=1", 382),
+    Run("same", "crash=1", 7711),
+    Run("same", "restart=1", 7055),
+    Run("same", "reboot=1", 130737),
+    Run("same", "wipe=1", 164023),
+    Run("same", "loss=1", 1885),
+    Run("same", "duplicate=1", 4298),
+    Run("same", "expiry=1", 86012),
+    Run("same", "cancel=1", 1933),
+    Run("same", "departure=1", 834),
+    Run("chain", "crash=1", 9391),
+    Run("chain", "restart=1", 8638),
+    Run("chain", "reboot=1", 97239),
+    Run("chain", "wipe=1", 128966),
+    Run("chain", "loss=1", 2444),
+    Run("chain", "duplicate=1", 4994),
+    Run("chain", "expiry=1", 109886),
+    Run("chain", "cancel=1", 2083),
+    Run("chain", "departure=1", 973),
+    Run("pair", "gone=1", 1733),
+    Run("sub", "gone=1", 4892),
+    Run("chain", "gone=1", 13617),
+    Run("same", "gone=1", 15574),
+)
+
+SKEEN_RUNS = (Run("same", states=873), Run("line", states=584), Run("twice", states=1975))
+BALLOT_RUNS = (Run("line", states=30136), Run("mixed", states=5623), Run("twice", states=22232))
+
+
+TOKEN_RUNS = (
+    Run("ring3", states=33588),
+    Run("same2+1", states=9434),
+    Run("k3", states=2058),
+    Run("unitsmix", states=5989),
+    Run("swaps", states=16008),
+    Run("same", "loss=1", 20991),
+    Run("same", "duplicate=1", 33010),
+    Run("same", "crash=1", 63319),
+    Run("sub", "reboot=1", 29085),
+    Run("sub", "wipe=1", 106713),
+    Run("sub", "expiry=1", 43581),
+    Run("chain", "loss=1", 66985),
+    Run("chain", "duplicate=1", 95693),
+    Run("chain", "cancel=1", 21925),
+    Run("chain", "departure=1", 8855),
+    Run("pair", "gone=1", 1733),
+    Run("sub", "gone=1", 23399),
+)
+TOKEN_LONG_RUNS = (
+    Run("same", "expiry=1", 185634),
+    Run("same", "reboot=1", 605903),
+    Run("same", "wipe=1", 1776229),
+    Run("chain", "crash=1", 154418),
+    Run("chain", "restart=1", 137183),
+    Run("chain3", "loss=1", 111603),
+    Run("chain3", "crash=1", 285415),
+    Run("chain3", "restart=1", 243667),
+    Run("chain", "expiry=1", states_max=3_000_000),
+    Run("chain", "reboot=1", states_max=3_000_000),
+    Run("chain", "wipe=1", states_max=3_000_000),
+    Run("chain", "gone=1", states_max=300_000),
+)
+TICKETS_RUNS = (
+    Run("ring3", states=53054),
+    Run("same2+1", states=9328),
+    Run("k3", states=15144),
+    Run("unitsmix", states=9795),
+    Run("swaps", states=16008),
+    Run("same", "loss=1", 14051),
+    Run("same", "duplicate=1", 17856),
+    Run("same", "crash=1", 39193),
+    Run("sub", "reboot=1", 31311),
+    Run("sub", "wipe=1", 159735),
+    Run("sub", "expiry=1", 72467),
+    Run("chain", "loss=1", 63539),
+    Run("chain", "duplicate=1", 87402),
+    Run("chain", "cancel=1", 31949),
+    Run("chain", "departure=1", 12559),
+    Run("pair", "gone=1", 1733),
+    Run("sub", "gone=1", 21449),
+)
+TICKETS_LONG_RUNS = (
+    Run("same", "expiry=1", 477132),
+    Run("same", "reboot=1", 2367253),
+    Run("chain", "crash=1", 152467),
+    Run("chain", "restart=1", 127057),
+    Run("chain3", "duplicate=1", 144151),
+    Run("chain3", "crash=1", 240198),
+    Run("chain3", "restart=1", 201147),
+    Run("chain", "expiry=1", states_max=3_000_000),
+    Run("chain", "reboot=1", states_max=3_000_000),
+    Run("chain", "wipe=1", states_max=3_000_000),
+    Run("same", "wipe=1", states_max=4_000_000),
+    Run("chain", "gone=1", states_max=300_000),
+)
+
+
+STRONG_WEAK_RUNS = (
+    *(
+        Run(world)
+        for world in ("opposite", "opposite+1", "chain3", "chain3pairs", "opp3", "unitsmix", "swaps")
+    ),
+    Run("opposite", "loss=1"),
+    Run("opposite", "duplicate=1"),
+    Run("opposite", "cancel=1"),
+    Run("opposite", "departure=1"),
+    Run("same", "crash=1"),
+    Run("sub", "reboot=1"),
+    Run("sub", "wipe=1"),
+    Run("sub", "expiry=1"),
+    Run("same", "expiry=1", states_max=60_000),
+    Run("opposite", "reboot=1", states_max=60_000),
+)
+STRONG_WEAK_COMPLETE = (
+    Run("same", "duplicate=1", 8100, reduce="ignored"),
+    Run("same", "crash=1", 18845, reduce="ignored"),
+    Run("same", "expiry=1", 32964, reduce="ignored"),
+    Run("opposite", "loss=1", 6255, reduce="ignored"),
+    Run("opposite", "duplicate=1", 8100, reduce="ignored"),
+    Run("opposite", "departure=1", 1621, reduce="ignored"),
+    Run("opposite", "crash=1", 18845, reduce="ignored"),
+    Run("opposite", "restart=1", 16307, reduce="ignored"),
+    Run("opposite", "expiry=1", 32964, reduce="ignored"),
+    Run("chain", "loss=1", 7394, reduce="ignored"),
+    Run("chain", "duplicate=1", 9277, reduce="ignored"),
+    Run("chain", "cancel=1", 2208, reduce="ignored"),
+    Run("chain", "departure=1", 1924, reduce="ignored"),
+    Run("chain", "crash=1", 19885, reduce="ignored"),
+    Run("chain", "restart=1", 17665, reduce="ignored"),
+    Run("chain", "expiry=1", 36758, reduce="ignored"),
+)
+"""With the lower pool strong: what is cut without the reduction."""
+STRONG_WEAK_LONG = (
+    Run("same", "reboot=1", 95780, reduce="ignored"),
+    Run("same", "wipe=1", 137409, reduce="ignored"),
+    Run("chain", "gone=1", 53154, reduce="ignored"),
+)
+STRONG_WEAK_GONE = (Run("pair", "gone=1", 2139), Run("sub", "gone=1", 14020))
+STRONG_WEAK_GONE_LONG = {
+    "strong-weak-named": (Run("chain", "gone=1", 53154, reduce="ignored"),),
+    "strong-weak-probe": (Run("chain", "gone=1", 47924, reduce="ignored"),),
+    "strong-weak-probe-token": (Run("chain", "gone=1", 14515, reduce="ignored"),),
+}
+"""By variant."""
+STRONG_WEAK_TOKEN_GONE = (Run("pair", "gone=1", 1733), Run("sub", "gone=1", 5862))
+"""With the ring token."""
+
+
+LANES_RUNS = (
+    Run("one", states=7),
+    Run("pair", states=84),
+    Run("sub", states=251),
+    Run("chain", states=754),
+    Run("own", states=251),
+    Run("pair", "loss=1", 539),
+    Run("pair", "duplicate=1", 998),
+    Run("pair", "cancel=1", 406),
+    Run("pair", "departure=1", 298),
+    Run("sub", "expiry=1", 3261, reduce="ignored"),
+    Run("same", states=1416),
+    Run("node2", states=1416),
+    Run("mixed", states=3241),
+    Run("y", states=3241),
+    Run("chain3", states=3313),
+    Run("ring3", states=61076),
+    Run("same2+1", states=19462),
+    Run("k3", states=23604),
+    Run("units3", states=1316),
+    Run("units2", states=1416),
+    Run("unitsmix", states=22517),
+    Run("own2", states=1144),
+    Run("again1", states=5454),
+    Run("now", states=3035),
+    Run("nows", states=5002),
+    Run("shrink", states=2203),
+    Run("shrink2", states=4684),
+    Run("swap", states=3764),
+    Run("swaps", states=11896),
+    Run("pair", "crash=1", 1509),
+    Run("pair", "restart=1", 1355),
+    Run("pair", "reboot=1", 1091),
+    Run("pair", "wipe=1", 2353),
+    Run("pair", "expiry=1", 1954),
+    Run("sub", "loss=1", 2649),
+    Run("sub", "duplicate=1", 5202),
+    Run("sub", "crash=1", 11848),
+    Run("sub", "restart=1", 10914),
+    Run("sub", "reboot=1", 13426),
+    Run("sub", "wipe=1", 26284),
+    Run("sub", "expiry=1", 23400),
+    Run("sub", "cancel=1", 4225),
+    Run("sub", "departure=1", 1275),
+    Run("chain", "loss=1", 11371),
+    Run("chain", "duplicate=1", 22920),
+    Run("chain", "cancel=1", 21140),
+    Run("chain", "departure=1", 4940),
+    Run("chain", "restart=1", 57331),
+    Run("chain", "crash=1", 61801),
+    Run("chain", "reboot=1", 83565),
+    Run("same", "loss=1", 67470),
+    Run("same", "cancel=1", 50333),
+    Run("same", "departure=1", 12586),
+    Run("chain", "expiry=1", 17314, reduce="ignored"),
+    Run("same", "expiry=1", 44392, reduce="ignored"),
+    Run("pair", "gone=1", 1988),
+    Run("sub", "gone=1", 9564),
+)
+
+LANES_LONG_RUNS = (
+    Run("chain", "expiry=1", 122300),
+    Run("chain", "wipe=1", 186312),
+    Run("same", "duplicate=1", 139840),
+    Run("same", "restart=1", 416018),
+    Run("same", "crash=1", 441114),
+    Run("same", "reboot=1", 386334, reduce="ignored"),
+    Run("same", "wipe=1", 423352, reduce="ignored"),
+    Run("chain", "gone=1", 31807, reduce="ignored"),
+    Run("same", "gone=1", 131320, reduce="ignored"),
+)
+
+LENDING_RUNS = (
+    # Claims lend at once here, without patience; where timers fire (with faults), once more after that.
+    Run("one", states=7),
+    Run("pair", states=84),
+    Run("pair", "cancel=1", 406),
+    Run("pair", "departure=1", 298),
+    Run("sub", "expiry=1", 10489, reduce="ignored"),
+    Run("sub", states=747),
+    Run("y", states=75449),
+    Run("chain", states=3730),
+    Run("chain3", states=60377),
+    Run("units3", states=1316),
+    Run("own", states=747),
+    Run("own2", states=1144),
+    Run("again1", states=5454),
+    Run("now", states=16029),
+    Run("nows", states=5002),
+    Run("shrink2", states=4684),
+    Run("swap", states=25163),
+    Run("swaps", states=11896),
+    Run("pair", "loss=1", 539),
+    Run("pair", "duplicate=1", 998),
+    Run("pair", "restart=1", 1161),
+    Run("pair", "crash=1", 1313),
+    Run("pair", "reboot=1", 1091),
+    Run("pair", "wipe=1", 2353),
+    Run("pair", "expiry=1", 1954),
+    Run("sub", "loss=1", 9084),
+    Run("sub", "duplicate=1", 17548),
+    Run("sub", "cancel=1", 6944),
+    Run("sub", "departure=1", 3543),
+    Run("sub", "restart=1", 67277),
+    Run("sub", "crash=1", 69153),
+    Run("sub", "reboot=1", 49753),
+    Run("sub", "wipe=1", 48429),
+    Run("chain", "loss=1", 47757),
+    Run("chain", "duplicate=1", 103542),
+    Run("chain", "cancel=1", 72186),
+    Run("chain", "departure=1", 22944),
+    Run("pair", "gone=1", 1988),
+    Run("sub", "gone=1", 14965),
+)
+
+LENDING_LONG_RUNS = (
+    Run("sub", "loss=1,expiry=1", 99236, reduce="ignored"),
+    Run("same", states=94166, reduce="ignored"),
+    Run("chain", "expiry=1", 222194, reduce="ignored"),
+    Run("chain", "restart=1", 162359, reduce="ignored"),
+    Run("chain", "crash=1", 169898, reduce="ignored"),
+    Run("chain", "reboot=1", 189930, reduce="ignored"),
+    Run("chain", "wipe=1", 347370, reduce="ignored"),
+    Run("chain", "gone=1", 71511, reduce="ignored"),
+)
+
+GAME_RUNS = (
+    Run("one", states=15),
+    Run("one", "crash=1", 134),
+    Run("one", "restart=1", 123),
+    Run("one", "reboot=1", 68),
+    Run("one", "wipe=1", 117),
+    Run("one", "loss=1", 44),
+    Run("one", "duplicate=1", 69),
+    Run("one", "expiry=1", 121),
+    Run("one", "cancel=1", 24),
+    Run("one", "departure=1", 30),
+    Run("pair", states=1188),
+    Run("pair", "loss=1", 4684),
+    Run("pair", "cancel=1", 2921),
+    Run("pair", "departure=1", 3171),
+    Run("pair", states=210, reduce="ignored"),
+    Run("pair", "crash=1", 2888, reduce="ignored"),
+    Run("pair", "restart=1", 2376, reduce="ignored"),
+    Run("pair", "reboot=1", 2487, reduce="ignored"),
+    Run("pair", "wipe=1", 3809, reduce="ignored"),
+    Run("pair", "loss=1", 934, reduce="ignored"),
+    Run("pair", "duplicate=1", 835, reduce="ignored"),
+    Run("pair", "expiry=1", 1586, reduce="ignored"),
+    Run("pair", "cancel=1", 424, reduce="ignored"),
+    Run("pair", "departure=1", 935, reduce="ignored"),
+    Run("same", states=10459, reduce="late,ignored"),
+    Run("node2", states=10459, reduce="late,ignored"),
+    Run("sub", states=650, reduce="late,ignored"),
+    Run("chain", states=2194, reduce="late,ignored"),
+    Run("chain3", states=20531, reduce="late,ignored"),
+    Run("three", states=7010, reduce="late,ignored"),
+    Run("units3", states=7320, reduce="late,ignored"),
+    Run("units2", states=10459, reduce="late,ignored"),
+    Run("own2", states=18776, reduce="late,ignored"),
+    Run("now", states=2200, reduce="late,ignored"),
+    Run("nows", states=1441, reduce="late,ignored"),
+    Run("swap", states=9240, reduce="late,ignored"),
+    Run("swaps", states=9974, reduce="late,ignored"),
+    Run("shrink", states=18499, reduce="late,ignored"),
+    Run("shrink2", states=27745, reduce="late,ignored"),
+    Run("chain", states=2816, reduce="ignored"),
+    Run("chain", "crash=1", 72607, reduce="ignored"),
+    Run("chain", "restart=1", 62795, reduce="ignored"),
+    Run("chain", "loss=1", 19712, reduce="ignored"),
+    Run("chain", "duplicate=1", 17144, reduce="ignored"),
+    Run("chain", "expiry=1", 58454, reduce="ignored"),
+    Run("chain", "cancel=1", 6373, reduce="ignored"),
+    Run("chain", "departure=1", 21845, reduce="ignored"),
+    Run("same", states=13129, reduce="ignored"),
+    Run("same", "loss=1", 84372, reduce="ignored"),
+    Run("same", "cancel=1", 30541, reduce="ignored"),
+    Run("same", "duplicate=1", 80774, reduce="ignored"),
+    Run("one", "gone=1", 58, reduce="ignored"),
+    Run("pair", "gone=1", 4255, reduce="ignored"),
+    Run("sub", "gone=1", 13686, reduce="ignored"),
+)
+
+GAME_LONG_RUNS = (
+    Run("chain", "reboot=1", 136125, reduce="ignored"),
+    Run("chain", "wipe=1", 150509, reduce="ignored"),
+    Run("same", "departure=1", 106705, reduce="ignored"),
+    Run("same", "expiry=1", 331526, reduce="ignored"),
+    Run("same", "restart=1", 306246, reduce="ignored"),
+    Run("unitsmix", states=379250, reduce="late,ignored"),
+    Run("ring3", states=1143934, reduce="late,ignored"),
+    Run("same", "wipe=1", 649217, reduce="ignored"),
+    Run("same", "crash=1", 366346, reduce="ignored"),
+    Run("chain", "gone=1", 46794, reduce="ignored"),
+)
+
+GAME_COMPLETE_RUNS = (
+    Run("one", states=15),
+    Run("one", "crash=1", 134),
+    Run("one", "restart=1", 123),
+    Run("one", "reboot=1", 68),
+    Run("one", "wipe=1", 117),
+    Run("one", "loss=1", 44),
+    Run("one", "duplicate=1", 69),
+    Run("one", "expiry=1", 121),
+    Run("one", "cancel=1", 24),
+    Run("one", "departure=1", 30),
+    Run("pair", states=1796),
+    Run("pair", "loss=1", 7397),
+    Run("pair", "cancel=1", 4953),
+    Run("pair", "departure=1", 4590),
+    Run("pair", states=244, reduce="ignored"),
+    Run("pair", "crash=1", 3853, reduce="ignored"),
+    Run("pair", "restart=1", 3163, reduce="ignored"),
+    Run("pair", "reboot=1", 3013, reduce="ignored"),
+    Run("pair", "wipe=1", 4683, reduce="ignored"),
+    Run("pair", "loss=1", 1195, reduce="ignored"),
+    Run("pair", "duplicate=1", 1064, reduce="ignored"),
+    Run("pair", "expiry=1", 1962, reduce="ignored"),
+    Run("pair", "cancel=1", 517, reduce="ignored"),
+    Run("pair", "departure=1", 1094, reduce="ignored"),
+    Run("same", states=36348, reduce="late,ignored"),
+    Run("node2", states=36348, reduce="late,ignored"),
+    Run("sub", states=781, reduce="late,ignored"),
+    Run("chain", states=2641, reduce="late,ignored"),
+    Run("chain3", states=31075, reduce="late,ignored"),
+    Run("three", states=10684, reduce="late,ignored"),
+    Run("units3", states=10904, reduce="late,ignored"),
+    Run("units2", states=36348, reduce="late,ignored"),
+    Run("own2", states=27313, reduce="late,ignored"),
+    Run("now", states=3073, reduce="late,ignored"),
+    Run("nows", states=1441, reduce="late,ignored"),
+    Run("swap", states=9365, reduce="late,ignored"),
+    Run("swaps", states=9428, reduce="late,ignored"),
+    Run("shrink", states=49792, reduce="late,ignored"),
+    Run("shrink2", states=37489, reduce="late,ignored"),
+    Run("chain", states=3408, reduce="ignored"),
+    Run("chain", "restart=1", 81727, reduce="ignored"),
+    Run("chain", "loss=1", 24809, reduce="ignored"),
+    Run("chain", "duplicate=1", 21992, reduce="ignored"),
+    Run("chain", "expiry=1", 75320, reduce="ignored"),
+    Run("chain", "cancel=1", 8075, reduce="ignored"),
+    Run("chain", "departure=1", 26616, reduce="ignored"),
+    Run("same", states=43180, reduce="ignored"),
+    Run("one", "gone=1", 58, reduce="ignored"),
+    Run("pair", "gone=1", 5474, reduce="ignored"),
+    Run("sub", "gone=1", 18028, reduce="ignored"),
+)
+
+GAME_COMPLETE_LONG_RUNS = (
+    Run("chain", "crash=1", 94507, reduce="ignored"),
+    Run("chain", "reboot=1", 174078, reduce="ignored"),
+    Run("chain", "wipe=1", 193605, reduce="ignored"),
+    Run("same", "loss=1", 305942, reduce="ignored"),
+    Run("same", "cancel=1", 99277, reduce="ignored"),
+    Run("same", "duplicate=1", 278932, reduce="ignored"),
+    Run("chain", "gone=1", 59270, reduce="ignored"),
+)

@@ -1,0 +1,1 @@
+"""Senders of different size on one slow link, with leases of bandwidth and without."""

@@ -1,0 +1,1 @@
+"""`holdall lab compare`: all protocols side by side, on the same claims, in virtual time."""

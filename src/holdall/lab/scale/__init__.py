@@ -1,0 +1,1 @@
+"""`holdall lab scale`: how messages, waits and memory grow with the number of nodes, up to thousands of them."""
