@@ -19,7 +19,7 @@ from holdall.bus.entry import FOREIGN_SYSTEM, make_bus, nats_config_text
 from holdall.bus.identity import NodeKey
 from holdall.bus.keys import new_account_seed, new_operator_seed, new_seed, public_half, public_of
 from holdall.bus.nats import NatsBus
-from holdall.bus.subjects import may_publish, may_subscribe
+from holdall.bus.subjects import may_ask_store, may_publish, may_subscribe, store_inbox
 from holdall.model.errors import BadConfig
 
 pytestmark = pytest.mark.system
@@ -171,11 +171,11 @@ def test_settings_that_can_not_work_are_errors_at_once(tmp_path: Path) -> None:
         made(["nats://127.0.0.1:4"], None, "Two Words")
 
 
-def test_the_printed_permissions_are_those_of_the_systems_own_servers() -> None:
+def test_the_printed_permissions_are_those_of_the_systems_own_servers_and_of_the_table_of_leaders() -> None:
     key = NodeKey(new_seed())
     assert printed_permissions(key) == {
-        "pub": {"allow": may_publish(FOREIGN_SYSTEM, key.id)},
-        "sub": {"allow": may_subscribe(FOREIGN_SYSTEM, key.id)},
+        "pub": {"allow": [*may_publish(FOREIGN_SYSTEM, key.id), *may_ask_store(FOREIGN_SYSTEM)]},
+        "sub": {"allow": [*may_subscribe(FOREIGN_SYSTEM, key.id), store_inbox(key.id)]},
     }
     text = nats_config_text([("lab-1", key.id), ("lab-2", NodeKey(new_seed()).id)])
     assert text.count("permissions: {") == 2

@@ -1,9 +1,10 @@
 import asyncio
+import contextlib
 
 import pytest
-from bus.nodes import FACTS, HOST, Lines, Node, all_hear_all, free_port, no_frames, system_of, until
+from bus.nodes import FACTS, HOST, Lines, Node, all_hear_all, free_port, no_frames, no_state, system_of, until
 
-from holdall.bus.connection import Login
+from holdall.bus.connection import CannotConnect, Connection, Login
 from holdall.bus.identity import NodeKey
 from holdall.bus.keys import new_seed
 from holdall.bus.nats import QUEUE_BYTES_MAX, NatsBus
@@ -88,6 +89,41 @@ def test_without_a_server_post_neither_blocks_nor_raises_and_keeps_a_bounded_res
         await bus.close()
         await bus.close()
 
+    asyncio.run(run())
+
+
+class Deaf(Connection):
+    """Swallows the cancellation that comes while it connects, as nats-py does while it flushes."""
+
+    succeeds = False
+
+    async def open(self, login: Login) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        if not self.succeeds:
+            raise CannotConnect("cancelled, but does not say so")
+
+
+class DeafButOpen(Deaf):
+    """Gets its connection nevertheless."""
+
+    succeeds = True
+
+
+@pytest.mark.parametrize("kind", [Deaf, DeafButOpen])
+def test_closing_ends_the_bus_even_where_the_client_swallows_that(
+    kind: type[Deaf], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        nobody = f"nats://{HOST}:{free_port()}"
+        bus = NatsBus("lab", NodeKey(new_seed()).id, servers=lambda: [nobody], login=Login, log=Lines())
+        await bus.open(no_frames, no_state)
+        await asyncio.sleep(0)  # it connects
+        await bus.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left
+
+    monkeypatch.setattr("holdall.bus.nats.Connection", kind)
     asyncio.run(run())
 
 

@@ -86,7 +86,8 @@ def test_without_tls_a_stranger_gets_not_even_a_greeting() -> None:
                 reader, writer = await asyncio.open_connection(HOST, node.bus_port + offset)
                 writer.write(b"CONNECT {}\r\nPING\r\n")
                 with contextlib.suppress(ConnectionError):
-                    answer = await asyncio.wait_for(reader.read(), 20)
+                    async with asyncio.timeout(20):
+                        answer = await reader.read()
                     assert b"INFO" not in answer
                     assert b"PONG" not in answer
                 writer.close()

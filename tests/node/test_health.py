@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import socket
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdall.model.errors import BadConfig
 from holdall.node.health import Health
 
 UP = Health(lambda: {"ok": True, "node": "lab-1", "state": "serving"})
@@ -47,25 +47,18 @@ def test_any_bytes_get_an_answer(head: bytes) -> None:
     assert UP.respond(head).startswith(b"HTTP/1.1 ")
 
 
-def test_a_taken_port_is_refused_with_the_next_step() -> None:
-    async def listen() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            with pytest.raises(BadConfig, match=rf"127\.0\.0\.1:{port} is in use.*\[node\]\.listen"):
-                await UP.listen("127.0.0.1", port)
-
-    asyncio.run(listen())
-
-
 def test_it_answers_over_a_real_connection_and_closes() -> None:
     async def ask() -> bytes:
         health = Health(lambda: {"ok": True})
-        host, port = await health.listen("127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(host, port)
+        await health.listen(folder / "health.sock")
+        reader, writer = await asyncio.open_unix_connection(folder / "health.sock")
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 20)
+        async with asyncio.timeout(20):
+            answer = await reader.read()
         writer.close()
         await health.close()
         return answer
 
+    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="hd"))
     assert asyncio.run(ask()).endswith(b'{"v":1,"ok":true}\n')
+    folder.rmdir()

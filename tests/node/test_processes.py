@@ -60,7 +60,8 @@ def test_the_end_of_a_process_is_told_to_everybody_who_waits_for_it(child: "subp
         processes.when_gone(child.pid, started + 1, "c", lambda: told.append("c"))
         assert told == ["c"]
         child.kill()
-        await asyncio.wait_for(over.wait(), 20)
+        async with asyncio.timeout(20):
+            await over.wait()
         processes.close()
         return told
 

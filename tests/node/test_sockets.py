@@ -46,7 +46,8 @@ class Door:
             await writer.drain()
         answer = b""
         with contextlib.suppress(ConnectionError):
-            answer = await asyncio.wait_for(reader.read(), 20)
+            async with asyncio.timeout(20):
+                answer = await reader.read()
         writer.close()
         return answer
 
@@ -172,7 +173,8 @@ def test_any_bytes_in_any_frames_are_refused_or_asked(bodies: list[bytes]) -> No
             reader, writer = await asyncio.open_unix_connection(str(node.path))
             writer.write(data)
             writer.write_eof()
-            await asyncio.wait_for(reader.read(), 20)
+            async with asyncio.timeout(20):
+                await reader.read()
             writer.close()
             await until_async(lambda: isinstance(node.told[-1][1], SessionClosed), "the end is told")
             return node

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -77,6 +78,8 @@ class Connection:
     ) -> None:
         """`refused` is told what the server does not allow, in its words."""
         self.url = url
+        self.latency_s: float | None = None
+        """Of the latest `alive`."""
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why the connection is of no use any more."""
         self._system, self._node = system, node
@@ -94,7 +97,8 @@ class Connection:
         Raises CannotConnect; `close` all the same, as a server that hangs may take a while even for that.
         """
         try:
-            await asyncio.wait_for(self._dial(login), CONNECT_S * 2)
+            async with asyncio.timeout(CONNECT_S * 2):
+                await self._dial(login)
             self._connecting = False
             await self._subscribe(inbox(self._system, self._node), self._frame_came)
             if self._on_notice is not None:
@@ -115,9 +119,16 @@ class Connection:
             self._end(_told(problem))
 
     async def alive(self) -> None:
-        """A question to the server and its answer; the connection is lost if there is none."""
+        """A question to the server and its answer; the connection is lost if there is none.
+
+        Who asked may be cancelled, the question not: nats-py stops reading for good at an answer to a cancelled one.
+        """
+        began_s = time.monotonic()
+        asked = asyncio.ensure_future(self._client.flush(timeout=ANSWER_S))
+        asked.add_done_callback(_is_looked_at)
         try:
-            await self._client.flush(timeout=ANSWER_S)
+            await asyncio.shield(asked)
+            self.latency_s = time.monotonic() - began_s
         except (TimeoutError, OSError, nats.errors.Error) as problem:
             self._end(
                 _told(problem)
@@ -164,31 +175,17 @@ class Connection:
         self._end("closed")
         with contextlib.suppress(OSError, nats.errors.Error, asyncio.TimeoutError):
             if self._client.is_connected:
-                await asyncio.wait_for(self._client.flush(), 1.0)
+                async with asyncio.timeout(1.0):
+                    await self._client.flush()
         with contextlib.suppress(OSError, nats.errors.Error, asyncio.TimeoutError):
-            await asyncio.wait_for(self._client.close(), 1.0)
+            async with asyncio.timeout(1.0):
+                await self._client.close()
         # A server that is gone says no goodbye, and TLS would wait for it; nats-py has no call for this.
         writer: Any = getattr(getattr(self._client, "_transport", None), "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
 
     async def _dial(self, login: Login) -> None:
-        options: dict[str, Any] = {}
-        sign = login.sign
-        if sign is not None:
-
-            def signed(nonce: str) -> bytes:
-                return base64.b64encode(sign(nonce.encode()))
-
-            options["signature_cb"] = signed
-        rights = login.rights
-        if rights is not None:
-            options["user_jwt_cb"] = lambda: bytearray(rights.encode())
-        if login.tls is not None:
-            options["tls"] = login.tls
-            options["tls_handshake_first"] = login.tls_first
-            if login.tls_name is not None:
-                options["tls_hostname"] = login.tls_name
         await self._client.connect(
             servers=[self.url],
             name=self._node,
@@ -200,7 +197,7 @@ class Connection:
             error_cb=self._error,
             disconnected_cb=self._disconnected,
             closed_cb=self._disconnected,
-            **options,
+            **dial_options(login),
         )
 
     async def _subscribe(self, what: str, came: Callable[[Msg], Awaitable[None]]) -> None:
@@ -253,6 +250,27 @@ class Connection:
             self.lost.set_result(why)
 
 
+def dial_options(login: Login) -> dict[str, Any]:
+    """What nats-py's `connect` needs to get in."""
+    options: dict[str, Any] = {}
+    sign = login.sign
+    if sign is not None:
+
+        def signed(nonce: str) -> bytes:
+            return base64.b64encode(sign(nonce.encode()))
+
+        options["signature_cb"] = signed
+    rights = login.rights
+    if rights is not None:
+        options["user_jwt_cb"] = lambda: bytearray(rights.encode())
+    if login.tls is not None:
+        options["tls"] = login.tls
+        options["tls_handshake_first"] = login.tls_first
+        if login.tls_name is not None:
+            options["tls_hostname"] = login.tls_name
+    return options
+
+
 def _watch(
     on_frame: OnMessage, stranger: str, body: bytes, seen: "asyncio.Future[None]"
 ) -> Callable[[str, bytes], None]:
@@ -264,6 +282,12 @@ def _watch(
             on_frame(sender, data)
 
     return watched
+
+
+def _is_looked_at(asked: "asyncio.Future[None]") -> None:
+    """What went wrong is the concern of whoever still waits for it, and nobody's else."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 def _ignore(text: str) -> None:

@@ -10,10 +10,11 @@ from holdall.bus.connection import Login
 from holdall.bus.files import read_secret
 from holdall.bus.identity import NodeKey
 from holdall.bus.keys import sign
+from holdall.bus.leadership_kv import KvLeadership
 from holdall.bus.log import Log
 from holdall.bus.nats import NatsBus
 from holdall.bus.service import OwnBus, anybody
-from holdall.bus.subjects import is_system_name, may_publish, may_subscribe
+from holdall.bus.subjects import is_system_name, needed_elsewhere
 from holdall.bus.system import HOME, MEMBERSHIP, Facts, found, load
 from holdall.model.errors import BadConfig
 
@@ -82,12 +83,42 @@ def foreign_bus(
     on_notice: Callable[[str, bytes], None] | None = None,
 ) -> NatsBus:
     """The bus over servers that somebody else runs. Raises BadConfig."""
+    urls = _foreign_urls(servers, system)
+    return NatsBus(
+        system,
+        key.id,
+        servers=lambda: urls,
+        login=_foreign_login(urls, creds),
+        log=log,
+        on_notice=on_notice,
+        foreign=True,
+    )
+
+
+def foreign_leadership(
+    key: NodeKey,
+    location: str,
+    *,
+    servers: Sequence[str],
+    creds: Path | None,
+    log: Log,
+    system: str = FOREIGN_SYSTEM,
+) -> KvLeadership:
+    """A candidate for the manager of a location, in the JetStream of servers that somebody else runs. Raises BadConfig."""
+    urls = _foreign_urls(servers, system)
+    login = _foreign_login(urls, creds)
+    return KvLeadership(system, location, key.id, servers=lambda: urls, login=login, log=log)
+
+
+def _foreign_urls(servers: Sequence[str], system: str) -> list[str]:
     if not is_system_name(system):
         raise BadConfig(
             f"[bus].system = {system[:64]!r}: a name of letters a-z, digits and hyphens, at most 32."
         )
-    urls = [_url(one) for one in servers]
+    return [_url(one) for one in servers]
 
+
+def _foreign_login(urls: Sequence[str], creds: Path | None) -> Callable[[], Login]:
     def login() -> Login:
         tls = ssl.create_default_context() if any(url.startswith("tls://") for url in urls) else None
         if creds is None:
@@ -100,9 +131,7 @@ def foreign_bus(
             raise BadConfig(f"{creds} is no NATS credentials file: {problem}.") from None
         return Login(rights=rights, sign=lambda data: sign(seed, data), tls=tls)
 
-    return NatsBus(
-        system, key.id, servers=lambda: urls, login=login, log=log, on_notice=on_notice, foreign=True
-    )
+    return login
 
 
 def nats_config_text(nodes: Sequence[tuple[str, str]], system: str = FOREIGN_SYSTEM) -> str:
@@ -113,13 +142,14 @@ def nats_config_text(nodes: Sequence[tuple[str, str]], system: str = FOREIGN_SYS
     lines = [
         f"# holdall: permissions in the NATS account of the system {system!r}.",
         "# Each node needs a login of its own, as the servers must know who publishes.",
+        "# What begins with $JS, $KV and _INBOX is for the election of the location's manager, where there is JetStream.",
     ]
     for name, node in nodes:
-        publish, subscribe = may_publish(system, node), may_subscribe(system, node)
+        publish, subscribe = needed_elsewhere(system, node)
         lines += [
             "",
             f"# node {name} ({node})",
-            f'#   nsc add user --name {node} --allow-pub "{",".join(publish)}" --allow-sub "{",".join(subscribe)}"',
+            f"#   nsc add user --name {node} --allow-pub '{','.join(publish)}' --allow-sub '{','.join(subscribe)}'",
             "#   or in the server's configuration, beside the login's user and password or nkey:",
             "permissions: {",
             f"  publish: {{ allow: {_listed(publish)} }}",

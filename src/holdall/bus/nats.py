@@ -69,6 +69,7 @@ class NatsBus:
         self._written.set()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
         self._told: tuple[bool, str] | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -76,6 +77,11 @@ class NatsBus:
     def connected_to(self) -> str | None:
         """The address of the server in use."""
         return self._connection.url if self._connection is not None else None
+
+    @property
+    def latency_s(self) -> float | None:
+        """How long the server took to answer last, in seconds."""
+        return self._connection.latency_s if self._connection is not None else None
 
     async def open(self, on_frame: OnFrame, on_state: OnState) -> None:
         if self._task is not None:
@@ -107,6 +113,7 @@ class NatsBus:
                 async with asyncio.timeout(WRITE_OUT_S):
                     await self._written.wait()
         self._on_frame = self._on_state = None
+        self._closed = True
         task.cancel()
         await asyncio.wait((task,), timeout=CLOSE_S)
         if self._ending:
@@ -128,6 +135,10 @@ class NatsBus:
         shunned: str | None = None
         while True:
             connection, why = await self._connect(shunned)
+            if self._closed:  # and nats-py has swallowed the cancellation
+                if connection is not None:
+                    self._end(connection)
+                return
             if connection is None:
                 self._tell(False, why)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads nodes in time)
@@ -182,6 +193,8 @@ class NatsBus:
                     f"the NATS servers let this node {excess}: any holder of such a login could pose as a node of this "
                     "system. Set the permissions that `holdall nats-config` prints."
                 )
+            if self._closed:  # as above
+                return "closed"
         self._connection = connection
         tasks = (asyncio.create_task(self._write(connection)), asyncio.create_task(_beat(connection)))
         try:
@@ -191,6 +204,9 @@ class NatsBus:
                     self._on_connected()
             return await asyncio.shield(connection.lost)
         finally:
+            # nats-py swallows a cancellation that comes while it flushes: the tasks must also see that it is over.
+            if not connection.lost.done():
+                connection.lost.set_result("closed")
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

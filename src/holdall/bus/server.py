@@ -98,7 +98,7 @@ class Server:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            await asyncio.wait((task,))
+            await asyncio.wait((task,), timeout=STOP_S)
         process, self._process = self._process, None
         if process is not None:
             await _end(process)
@@ -258,15 +258,14 @@ def _from_wheel() -> Path | None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """First kindly; a server that does not listen is killed."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), STOP_S)
-    except TimeoutError:
+    """First kindly; a server that does not listen is killed. Its end is waited for twice, never for ever."""
+    for ask in (process.terminate, process.kill):
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+            ask()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                await process.wait()
+                return
 
 
 def _born(pid: int) -> int | None:

@@ -51,3 +51,28 @@ def sender_of(text: str, system: str, to: str) -> str | None:
     head = f"hd.{system}.{to}."
     sender = text[len(head) :]
     return sender if text.startswith(head) and is_node_id(sender) else None
+
+
+def bucket(system: str) -> str:
+    """The key-value bucket of a system, where its servers have JetStream."""
+    return f"hd-{system}"
+
+
+def store_inbox(node: str) -> str:
+    """Where the answers of JetStream to this node come."""
+    return f"_INBOX.{node}.>"
+
+
+def may_ask_store(system: str) -> list[str]:
+    """What a node publishes to read, write and make the bucket of its system."""
+    stream = f"KV_{bucket(system)}"
+    asked = ("STREAM.INFO", "STREAM.CREATE", "STREAM.MSG.GET")
+    return [*(f"$JS.API.{one}.{stream}" for one in asked), f"$KV.{bucket(system)}.>"]
+
+
+def needed_elsewhere(system: str, node: str) -> tuple[list[str], list[str]]:
+    """What a node publishes and subscribes to on servers of somebody else: as on its own, and the bucket."""
+    return [*may_publish(system, node), *may_ask_store(system)], [
+        *may_subscribe(system, node),
+        store_inbox(node),
+    ]

@@ -6,6 +6,7 @@ from holdall.model.durations import show_duration
 from holdall.node import paths
 from holdall.node.clock import boottime_ms
 from holdall.node.configured import Settings
+from holdall.node.front import Front
 
 POOLS_SHOWN_MAX = 12
 
@@ -16,19 +17,26 @@ class Serving(Protocol):
     settings: Settings
     start_kind: str
     quarantine_end_ms: int
-    health_address: tuple[str, int] | None
+    front: Front
 
 
-def announcement(service: Serving, *, why_not: str = "") -> str:
-    """Some lines, each with its subject in front. `why_not`: why no other node can join here; empty: one can."""
+def announcement(service: Serving, *, why_not: str = "", login: str = "") -> str:
+    """Some lines, each with its subject in front. `why_not`: why no other node can join here; empty: one can.
+
+    `login`: a code that opens the dashboard once.
+    """
     settings = service.settings
     lines = [f"node       {settings.name} ({_START[service.start_kind]}), state in {settings.state}"]
     lines += _pools(settings)
     lines.append(f"socket     {settings.socket}")
-    if service.health_address is not None:
-        host, port = service.health_address
+    if service.front.address is not None:
+        host, port = service.front.address
         shown = f"[{host}]" if ":" in host else host
-        lines.append(f"health     http://{shown}:{port}/healthz")
+        at = f"{'http' if settings.http.certificate is None else 'https'}://{shown}:{port}"
+        lines.append(f"health     {at}/healthz")
+        lines.append(
+            f"dashboard  {at}/{f'login?code={login} (opens it once, within 10 minutes)' if login else ''}"
+        )
     left = service.quarantine_end_ms - boottime_ms() if service.quarantine_end_ms else 0
     if left > 0:
         lines.append(

@@ -9,17 +9,26 @@ import msgspec
 from holdall.machine.contract import Boot, Record
 from holdall.machine.host import Host, Turn
 from holdall.node.configured import RHO_PPM, Settings
+from holdall.node.location.offering import location_parts_of
 from holdall.node.process import Process
 from holdall.node.recorder import records_of, settings_of
 from holdall.node.release import version
 from holdall.parties.directory.messages import DirectorySettings
+from holdall.parties.jobs.machine import JobSettings
+from holdall.parties.location.parts import Policies
 from holdall.parties.messages import AgentSettings
 from holdall.parties.runs.state import RunSettings
 from holdall.parties.whole import WholeNode, whole_node
 
 
 def build_host(
-    settings: Settings, *, epoch: int, incarnation: int, node: str = "", process: Process | None = None
+    settings: Settings,
+    *,
+    epoch: int,
+    incarnation: int,
+    node: str = "",
+    process: Process | None = None,
+    policies: Policies | None = None,
 ) -> Host:
     """The machines of one node, neither started nor recovered. `node`: its id; its name when left out."""
     return whole_node(
@@ -29,7 +38,8 @@ def build_host(
             node=node or settings.name,
             epoch=epoch,
             incarnation=incarnation,
-        )
+        ),
+        policies,
     )
 
 
@@ -63,6 +73,7 @@ def _whole(settings: Settings, process: Process, *, node: str, epoch: int, incar
     )
     return WholeNode(
         agent=agent,
+        protocol=defaults.protocol,
         pools=settings.pool_specs(),
         epoch=epoch,
         incarnation=incarnation,
@@ -80,6 +91,8 @@ def _whole(settings: Settings, process: Process, *, node: str, epoch: int, incar
             ttl_max_ms=defaults.ttl_max_ms,
             rho_ppm=RHO_PPM,
         ),
+        jobs=JobSettings(node=node, name=settings.name, uid=process.uid),
+        location=location_parts_of(settings, process),
         gated=True,
     )
 

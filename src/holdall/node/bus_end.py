@@ -16,6 +16,7 @@ from holdall.machine.link import LINK
 from holdall.machine.link_frames import LinkFrame, LinkOpen
 from holdall.node.beacons import Beacon, Beacons
 from holdall.node.clock import boottime_ms
+from holdall.node.figures import Figures
 from holdall.parties.directory.messages import BUS, DIRECTORY, Presence
 
 REFUSED_LOG_MS = 60_000
@@ -97,6 +98,12 @@ class BusEnd:
     def shown(self) -> Mapping[str, object]:
         """For `/healthz`."""
         return {"state": self.state, "text": self.text, "posted": self.posted, "heard": self.heard}
+
+    def figures(self) -> Figures:
+        """What is counted here."""
+        # A bus inside one process has no distance to measure.
+        latency_s: float | None = getattr(self._bus, "latency_s", None)
+        return Figures(posted=self.posted, heard=self.heard, bus_s=latency_s)
 
     def _on_frame(self, sender: str, data: bytes) -> None:
         try:

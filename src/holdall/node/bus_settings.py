@@ -35,9 +35,9 @@ def read_bus(source: Source, values: Mapping[str, object], path: Path | None) ->
         listen=listen,
         advertise=_advertise(table),
         servers=servers,
-        creds=_file(table, "creds", path),
+        creds=table.file("creds", path),
         system=_system(table),
-        server=_file(table, "server", path),
+        server=table.file("server", path),
     )
 
 
@@ -82,13 +82,3 @@ def _servers(table: Table) -> tuple[str, ...]:
         if not _SERVER_RE.match(server) or int(server.rpartition(":")[2]) > PORT_MAX:
             raise table.bad("servers", f'"{server[:80]}" must be nats://HOST:PORT or tls://HOST:PORT')
     return servers
-
-
-def _file(table: Table, key: str, path: Path | None) -> Path | None:
-    if not table.has(key):
-        return None
-    text = table.text(key, "")
-    if not text.strip():
-        raise table.bad(key, f"{key} is empty: name a file, or leave it out")
-    named = Path(text).expanduser()
-    return named if named.is_absolute() or path is None else (path.parent / named).absolute()

@@ -5,7 +5,12 @@ import time
 
 def boottime_ms() -> int:
     """Milliseconds since the kernel booted, sleep included; no setting of the clock moves it."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return boottime_ns() // 1_000_000
+
+
+def boottime_ns() -> int:
+    """As `boottime_ms`, for rates: a byte at 100 MB/s takes 10 ns."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def wall_ms() -> int:

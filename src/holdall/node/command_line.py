@@ -26,6 +26,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     run_as: str = ""
     source: str = ""
     """The file that run_as stands in."""
+    state: Path | None = None
+    """The node's state folder; None: where its socket is."""
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -7,6 +7,13 @@ import msgspec
 from holdall.leases.messages import PoolSpec
 from holdall.model.names import pool_id
 from holdall.node import paths
+from holdall.node.http_settings import HttpSettings
+from holdall.node.location.configured import (
+    CapacitySettings,
+    FunctionSettings,
+    NegotiationSettings,
+    PolicySettings,
+)
 
 RHO_PPM = 20_000
 """Clocks' rates may differ by 2 %; the same in a whole system."""
@@ -110,6 +117,11 @@ class Settings(msgspec.Struct, frozen=True):
     """The file; None: no file, only defaults."""
     bus: BusSettings | None = None
     """None: the file has no `[bus]`; the node stands alone unless it has joined a system."""
+    capacities: tuple[CapacitySettings, ...] = ()
+    functions: tuple[FunctionSettings, ...] = ()
+    negotiation: NegotiationSettings = NegotiationSettings()
+    policy: PolicySettings = PolicySettings()
+    http: HttpSettings = HttpSettings()
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 import sys
@@ -10,8 +11,11 @@ from pathlib import Path
 from holdall.model.errors import BadConfig, Refused
 from holdall.node.announce import announcement
 from holdall.node.configured import Settings
+from holdall.node.logins import make_login
 from holdall.node.service import Service
+from holdall.node.service_manager import ServiceManager, status_text
 from holdall.node.settings import find_config, read_settings
+from holdall.node.sockets import user_name
 
 
 def serve(
@@ -36,18 +40,33 @@ def serve(
 
 
 async def _serve(settings: Settings, *, new: bool, trace: Path | None, code: str) -> int:
+    manager = ServiceManager.from_environment()
     service = Service(settings, new=new, trace=trace, code=code)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop, signal.Signals(number).name)
-    loop.add_signal_handler(signal.SIGHUP, service.reload)
+    loop.add_signal_handler(signal.SIGHUP, _reload, service, manager)
+    signs_of_life = loop.create_task(manager.keep_told(service.health))
     try:
         await service.start()
         _announce(service)
+        manager.ready(status_text(service.health()))
         await service.until_stopped()
     finally:
+        manager.stopping()
+        signs_of_life.cancel()
         await service.close()
+        manager.close()
     return 0
+
+
+def _reload(service: Service, manager: ServiceManager) -> None:
+    serves = service.health()["ok"]
+    if serves:
+        manager.reloading()
+    service.reload()
+    if serves:
+        manager.ready(status_text(service.health()))
 
 
 def _announce(service: Service) -> None:
@@ -60,7 +79,12 @@ def _announce(service: Service) -> None:
             service.seat.join_code()
         except Refused as refusal:
             why_not = refusal.text
-    sys.stderr.write(announcement(service, why_not=why_not))
+    login = ""
+    if service.front.address is not None and sys.stderr.isatty():
+        # A log that is kept is no place for it.
+        uid = os.geteuid()
+        login = make_login(service.settings.state, uid=uid, user=user_name(uid))
+    sys.stderr.write(announcement(service, why_not=why_not, login=login))
     sys.stderr.flush()
     if line:
         # Whoever does not read it (a closed pipe) does not keep the node from serving.

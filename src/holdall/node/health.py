@@ -1,12 +1,13 @@
-"""`/healthz` over HTTP: whether this node serves. Nothing else is answered there, and nothing is changed by it."""
+"""`/healthz` on a unix socket, for the HTTP server in front: whether this node serves. Nothing else is answered there."""
 
 import asyncio
-import errno
+import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
-from holdall.model.errors import BadConfig
+from holdall.node.sockets import bind
 
 _HEAD_BYTES_MAX = 8192
 _WITHIN_S = 5.0
@@ -28,28 +29,23 @@ class Health:
         self._state = state
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._path: Path | None = None
 
-    async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Open the port. Raises BadConfig when it is taken. Returns the address that it has."""
-        try:
-            self._server = await asyncio.start_server(
-                self._accept, host, port, limit=_HEAD_BYTES_MAX, backlog=16
-            )
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                text = f'{host}:{port} is in use by another program. Choose another [node].listen (or "off").'
-            else:
-                text = (
-                    f"can't listen on {host}:{port}: {error.strerror or error}. Choose another [node].listen."
-                )
-            raise BadConfig(text) from None
-        name = self._server.sockets[0].getsockname()
-        return str(name[0]), int(name[1])
+    async def listen(self, path: Path) -> None:
+        """Open the socket. Raises BadConfig when another node answers on it."""
+        listener = bind(path, mode=0o600)
+        self._path = path
+        self._server = await asyncio.start_unix_server(
+            self._accept, sock=listener, limit=_HEAD_BYTES_MAX, backlog=16
+        )
 
     async def close(self) -> None:
         """Stop listening."""
         if self._server is not None:
             self._server.close()
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -5,20 +5,26 @@ again for a bounded time, and nothing else is handled meanwhile; any other failu
 """
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdall.leases.records import FenceBlock
 from holdall.machine.codec import CodecError
-from holdall.machine.contract import Address, Boot, ClockRead, Message, ProtocolViolation, Received
+from holdall.machine.contract import Address, Boot, ClockRead, Message, ProtocolViolation, Received, Record
 from holdall.machine.host import Arrival, Host, Turn
 from holdall.machine.link import LINK
+from holdall.node.accounting.account import Account
+from holdall.node.accounting.intervals import Entries
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.failpoint import Failpoint
+from holdall.node.figures import Spread
 from holdall.node.recorder import Recorder
 from holdall.node.store import JournalBroken, JournalFull, Store
 from holdall.node.timers import Timers
+from holdall.parties.jobs.messages import JOBS
+from holdall.parties.location.messages import HOST, NEGOTIATOR
 from holdall.parties.messages import AGENT, CLAIMANT, MANAGER, NODE
 
 ARRIVALS_PER_TURN_MAX = 1024
@@ -29,6 +35,8 @@ WAKE_S_MAX = 1.0
 """Loop timers stand still while a machine is suspended; so none is longer than this."""
 FULL_RETRY_S = 0.5
 FULL_GIVE_UP_MS = 20_000
+CLOCKED = (AGENT, CLAIMANT, MANAGER, JOBS, HOST, NEGOTIATOR)
+"""Parts that are told the time before the events of a turn."""
 
 
 class Ports(Protocol):
@@ -68,11 +76,13 @@ class Loop:
         failed: Callable[[str], None],
         failpoint: Failpoint,
         recorder: Recorder | None = None,
+        account: Account | None = None,
     ) -> None:
         """`failed` is called once, with a text for people, when the node can't go on."""
         self.host = host
         self.timers = Timers()
         self.turns = 0
+        self.commits = Spread()
         self.refused = 0
         """Events that a machine could not have got from a correct neighbour."""
         self._store = store
@@ -81,6 +91,7 @@ class Loop:
         self._failed = failed
         self._failpoint = failpoint
         self._recorder = recorder
+        self._account = account
         self._inbox: deque[Arrival] = deque()
         self._held: tuple[Sequence[Arrival], Turn] | None = None
         self._held_since_ms = 0
@@ -97,6 +108,8 @@ class Loop:
         turn = self.host.start() if is_first else self.host.recover(records, boot)
         if self._recorder is not None:
             self._recorder.began(boot, records, turn, at_ms=boottime_ms(), is_first=is_first)
+        if self._account is not None:
+            self._commit_account(self._account, {}, self._account.begin(records))
         self._commit(turn)
         self._act(turn)
         self._inbox.extend(self._clock_reads())
@@ -182,20 +195,30 @@ class Loop:
     def _clock_reads(self) -> list[Arrival]:
         clock = ClockRead(wall_ms=wall_ms(), boot_ms=boottime_ms())
         sender = Address(self.host.node, NODE)
-        return [
-            Arrival(part, Received(sender, clock))
-            for part in (AGENT, CLAIMANT, MANAGER)
-            if part in self.host.parts
-        ]
+        return [Arrival(part, Received(sender, clock)) for part in CLOCKED if part in self.host.parts]
 
     def _commit(self, turn: Turn) -> None:
         if not turn.saves:
             return
         self._failpoint.visit("turn-before-commit")
+        began_s = time.perf_counter()
         # A fence may not come twice even after a power cut, so its block is on the disk before one of it is given.
         synced = any(isinstance(record, FenceBlock) for record in turn.saves.values())
-        self._store.commit(turn.saves, synced=synced)
+        entries = None if self._account is None else self._account.entries(turn.saves)
+        if self._account is not None and entries:
+            self._commit_account(self._account, turn.saves, entries, synced=synced)
+        else:
+            self._store.commit(turn.saves, synced=synced)
+        self.commits.add(time.perf_counter() - began_s)
         self._failpoint.visit("turn-after-commit")
+
+    def _commit_account(
+        self, account: Account, saves: Mapping[str, Record | None], entries: Entries, *, synced: bool = False
+    ) -> None:
+        """What a turn adds to the account stands in the turn's own transaction."""
+        if entries:
+            self._store.commit(saves, synced=synced, beside=account.steps(entries))
+            account.committed(entries)
 
     def _act(self, turn: Turn) -> None:
         self.timers.apply(turn.timers, boottime_ms())

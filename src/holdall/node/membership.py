@@ -15,6 +15,7 @@ from holdall.model.errors import Refused
 from holdall.node import paths
 from holdall.node.beacons import Beacon, Beacons
 from holdall.node.configured import RHO_PPM, BusSettings, Settings
+from holdall.node.location.by_table import TableLeadership
 from holdall.parties.directory.messages import Member
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class Seat:
             'Set listen = "0.0.0.0:4222" below [bus] in its configuration and start it again.'
         )
 
+    def leadership(self, location: str) -> TableLeadership | None:
+        """Who elects the manager of the node's location; None: the first node that is heard leads."""
+        del location
+        return None
+
     def shut_out(self, node: str) -> None:
         """Void the rights of a node that was forgotten, as far as this node can."""
 
@@ -90,9 +96,16 @@ class GivenSeat(Seat):
 class ForeignSeat(Seat):
     """On a cluster that somebody else runs: nodes find each other by beacons."""
 
-    def __init__(self, bus: "NatsBus", beacons: Beacons) -> None:
+    def __init__(
+        self, bus: "NatsBus", beacons: Beacons, elects: Callable[[str], TableLeadership] | None = None
+    ) -> None:
+        """`elects`: a candidate for a location's manager, in the JetStream of that cluster."""
         self.bus = bus
         self.beacons = beacons
+        self._elects = elects
+
+    def leadership(self, location: str) -> TableLeadership | None:
+        return None if self._elects is None else self._elects(location)
 
     def join_code(self) -> str:
         raise Refused(
@@ -180,7 +193,15 @@ def seat_of(settings: Settings, key: NodeKey, log: Log, wishes: Wishes) -> Seat:
     if isinstance(made, OwnBus):
         return OwnSeat(made, key.id)
     beacons.bus = made
-    return ForeignSeat(made, beacons)
+
+    def elects(location: str) -> TableLeadership:
+        from holdall.bus.entry import foreign_leadership
+
+        return foreign_leadership(
+            key, location, servers=bus.servers, creds=bus.creds, system=bus.system, log=log
+        )
+
+    return ForeignSeat(made, beacons, elects)
 
 
 async def join(settings: Settings, key: NodeKey, code: str) -> None:

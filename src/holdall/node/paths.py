@@ -4,6 +4,9 @@ import os
 from pathlib import Path
 
 SOCKET_NAME = "holdall.sock"
+HTTP_SOCKET_NAME = "http.sock"
+HEALTH_SOCKET_NAME = "health.sock"
+"""Where the node itself answers its HTTP server whether it serves."""
 JOURNAL_NAME = "holdall.db"
 LOCK_NAME = "holdall.lock"
 KEY_NAME = "node.key"

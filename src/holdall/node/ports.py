@@ -1,18 +1,37 @@
 """Joins the host's messages to the world outside: clients' connections, the runner of hooks, watched processes."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TypeGuard
 
 from holdall.machine.contract import Address, Message
 from holdall.machine.link import LINK
 from holdall.model import frames
+from holdall.model.job_frames import (
+    JobBegun,
+    JobCancel,
+    JobCancelled,
+    JobFollow,
+    JobList,
+    JobNote,
+    JobRows,
+    JobSave,
+    JobSaved,
+    JobStart,
+    JobTake,
+    JobTaken,
+    JobTold,
+)
 from holdall.model.run_frames import RunBeat, RunFed, RunOn, RunOver, RunPlace, RunSaid, RunWord
+from holdall.node.accounting.account import Account
 from holdall.node.bus_end import BusEnd
 from holdall.node.command_line import Surroundings
 from holdall.node.commands import Commands
 from holdall.node.hooks import Hooks
 from holdall.node.hooks import Log as HookLog
+from holdall.node.job_runners import JobRunners
 from holdall.node.processes import Processes
-from holdall.node.sockets import Connections
+from holdall.node.sockets import Connections, groups_of
 from holdall.parties.directory.messages import (
     BUS,
     ForgetDone,
@@ -24,6 +43,8 @@ from holdall.parties.directory.messages import (
     Warned,
 )
 from holdall.parties.inviting import WantCode
+from holdall.parties.jobs.messages import JOBS, RUNNERS, FromRunners, StartRunner
+from holdall.parties.location.messages import NEGOTIATOR, Deposed, Petition
 from holdall.parties.messages import (
     AGENT,
     HOOKS,
@@ -67,11 +88,19 @@ _FROM_NODE = (
     frames.Happened,
     frames.Drained,
     frames.Invited,
+    frames.Negotiated,
     RunPlace,
     RunWord,
     RunSaid,
     RunOver,
+    JobBegun,
+    JobRows,
+    JobTold,
+    JobTaken,
+    JobSaved,
+    JobCancelled,
 )
+_OF_JOBS = (JobStart, JobList, JobFollow, JobCancel, JobTake, JobSave, JobNote)
 _OF_RUNS = (RunOn, RunFed, RunBeat)
 _JOB_ORDERS = (BeginJob, FeedJob, CreditJob, SignalJob, DeafenJob, StopJob)
 
@@ -89,6 +118,11 @@ class NodePorts:
         self.connections = Connections(self._from_session, self.processes)
         self.hooks = Hooks(self._hook_done, log)
         self.commands = Commands(self._job_report, log, place)
+        self.runners = JobRunners(self._runner_report, log, place)
+        self.deposed: Callable[[int], None] = _unheard
+        """Told of a location's manager with a later epoch than ours."""
+        self.account: Account | None = None
+        """Of what was used; set before clients can ask."""
         self.lost = 0
         """Messages that had nowhere to go: of a kind that a port does not take."""
         self._node = node
@@ -96,6 +130,7 @@ class NodePorts:
         self._is_open = False
         self._hooks_held: list[tuple[Address, RunHook]] = []
         self._hook_senders: dict[int, Address] = {}
+        self._telling: set[asyncio.Task[None]] = set()
 
     def deliver(self, sender: Address, to: Address, message: Message) -> None:
         """Take one send of a turn."""
@@ -113,14 +148,19 @@ class NodePorts:
             self.bus.post(to.node, message)
         elif to == Address(self._node, COMMANDS) and isinstance(message, _JOB_ORDERS):
             self.commands.take(message)
+        elif to == Address(self._node, RUNNERS) and isinstance(message, StartRunner):
+            self.runners.start(message)
         elif to == Address(self._node, NODE) and isinstance(message, _TOLD):
             self._told(message)
+        elif to == Address(self._node, NODE) and isinstance(message, Deposed):
+            self.deposed(message.epoch)
         else:
             self.lost += 1
 
     def open(self) -> None:
         """This start is the right one: commands at units may run. Before, a copy of a running node would run them."""
         self._is_open = True
+        self.runners.open()
         held, self._hooks_held = self._hooks_held, []
         for sender, order in held:
             self._run_hook(sender, order)
@@ -132,6 +172,9 @@ class NodePorts:
     async def close(self) -> None:
         """Nothing comes or goes any more."""
         self.put = _nowhere
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
         await self.connections.close()
         self.processes.close()
         await self.commands.close()
@@ -142,12 +185,38 @@ class NodePorts:
         if isinstance(message, Asked) and isinstance(message.frame, _OF_RUNS):
             self.put(RUNS, sender, message)
             return
+        if isinstance(message, Asked) and isinstance(message.frame, _OF_JOBS):
+            self.put(JOBS, sender, message)
+            return
+        if isinstance(message, Asked) and isinstance(message.frame, frames.Negotiate):
+            frame, groups = message.frame, groups_of(message.uid)
+            petition = Petition(frame.n, frame.body, message.user, message.uid, groups)
+            self.put(NEGOTIATOR, sender, petition)
+            return
+        if isinstance(message, Asked) and _is_about_use(message.frame) and self.account is not None:
+            self._begin_telling(self._tell_usage(self.account, connection, message.frame))
+            return
         self.put(AGENT, sender, message)
         if isinstance(message, SessionClosed):
             self.put(RUNS, sender, message)
+            self.put(NEGOTIATOR, sender, message)
+            self.put(JOBS, sender, message)
+
+    def _begin_telling(self, telling: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell_usage(self, account: Account, connection: str, ask: frames.Ask) -> None:
+        for frame in await account.answer(ask):
+            self.connections.send(connection, frame)
+        self.connections.turn_done()
 
     def _job_report(self, report: JobReport) -> None:
         self.put(RUNS, Address(self._node, COMMANDS), report)
+
+    def _runner_report(self, report: FromRunners) -> None:
+        self.put(JOBS, Address(self._node, RUNNERS), report)
 
     def _run_hook(self, sender: Address, order: RunHook) -> None:
         self._hook_senders[order.run] = sender
@@ -163,6 +232,14 @@ class NodePorts:
             self.put(sender.part, Address(self._node, PROCESSES), ProcessGone(order.session))
 
         self.processes.when_gone(order.pid, order.started, f"session/{order.session}", gone)
+
+
+def _is_about_use(frame: frames.ToNode) -> TypeGuard[frames.Ask]:
+    return isinstance(frame, frames.Ask) and frame.what == "usage"
+
+
+def _unheard(epoch: int) -> None:
+    del epoch
 
 
 def _nowhere(part: str, sender: Address, message: Message) -> None:

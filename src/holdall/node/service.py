@@ -14,15 +14,22 @@ from holdall.machine.link import LINK
 from holdall.machine.link_orders import AllParts
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node import boot, paths
+from holdall.node.accounting.account import Account
+from holdall.node.accounting.machines import affiliations, uses
 from holdall.node.admission import Admission
 from holdall.node.bus_end import BusEnd
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.command_line import Surroundings, user_problem
 from holdall.node.configured import Settings
 from holdall.node.failpoint import ENV, Failpoint
+from holdall.node.figures import Figures
+from holdall.node.front import Front
 from holdall.node.health import Health
 from holdall.node.host_lock import HostLocks, Owner
 from holdall.node.identity import identity_of
+from holdall.node.location.configured import PolicySettings
+from holdall.node.location.driver import LocationDriver, names_of
+from holdall.node.location.obeyed import Obeyed
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
 from holdall.node.membership import Seat, join, seat_of
@@ -71,7 +78,6 @@ class Service:
         self.start_kind = ""
         self.quarantine_end_ms = 0
         """CLOCK_BOOTTIME; 0: none."""
-        self.health_address: tuple[str, int] | None = None
         self._new = new
         self._joins = False
         self._trace = trace
@@ -88,10 +94,15 @@ class Service:
         self._ports: NodePorts | None = None
         self._admission = Admission(self.log, must_stop=self._fail)
         self._health = Health(self.health)
+        self._fronts: set[int] = set()
+        self.front = Front(settings, self.log, self._fronts)
         self._boot_id = boot.kernel_boot_id()
         self._locks = HostLocks(Owner(settings.name, str(settings.state), self._boot_id))
         self._store: Store | None = None
         self._loop: Loop | None = None
+        self._location: LocationDriver | None = None
+        self._obeyed = Obeyed(PolicySettings())
+        self._reloading: asyncio.Task[None] | None = None
         self._recorder: Recorder | None = None
         self._listener: socket.socket | None = None
 
@@ -102,9 +113,13 @@ class Service:
         """
         settings = self.settings
         failpoint = _failpoint()
+        self._obeyed = Obeyed(settings.policy)
         store = self._store = Store(settings.state, durability=settings.defaults.durability)
-        if settings.node.listen is not None:
-            self.health_address = await self._health.listen(*settings.node.listen)
+        if settings.node.system:
+            settings.socket.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        self.front.bind(mode=SYSTEM_SOCKET_MODE if settings.node.system else USER_SOCKET_MODE)
+        await self._health.listen(settings.state / paths.HEALTH_SOCKET_NAME)
+        self.front.open()
         self._listener = self._bind()
         try:
             start = await self._start_record(store, failpoint)
@@ -113,7 +128,7 @@ class Service:
         except (JournalFull, JournalBroken) as error:
             raise BadConfig(f"{error} Nothing was granted.") from None
         await self._admission.wait(self._stopped)
-        self._open()
+        await self._open()
         await ports.connections.listen(self._listener)
         self.start_kind = start.kind
         self.quarantine_end_ms = start.record.quarantine_end_ms
@@ -174,7 +189,9 @@ class Service:
             self._recorder = Recorder(
                 self._trace, self.settings, node=node, process=process, version=version()
             )
-        place = Surroundings(self.settings.socket, self.settings.node.run_as, self.settings.file)
+        place = Surroundings(
+            self.settings.socket, self.settings.node.run_as, self.settings.file, self.settings.state
+        )
         if self.settings.node.run_from and (problem := user_problem(place)):
             self.log.warning("no command of another node can be started", why=problem)
         ports = self._ports = NodePorts(node, bus, self._admission.told, self.log, place)
@@ -184,20 +201,41 @@ class Service:
             epoch=start.record.epoch,
             incarnation=start.record.incarnation,
             process=process,
+            policies=self._obeyed.policies(),
+        )
+        self._obeyed.name_of = names_of(host)
+        account = Account(
+            store,
+            boot_id=self._boot_id,
+            affiliation_of=affiliations(host, self.settings.node.location),
+            use_of=uses(host),
         )
         loop = self._loop = Loop(
-            host, store, ports, self.log, failed=self._fail, failpoint=failpoint, recorder=self._recorder
+            host,
+            store,
+            ports,
+            self.log,
+            failed=self._fail,
+            failpoint=failpoint,
+            recorder=self._recorder,
+            account=account,
         )
+        ports.account = account
+        ports.connections.fronts = self._fronts
         ports.put = ports.bus.put = loop.put
+        self._location = LocationDriver(self.settings.node.location, loop, self.seat.leadership)
+        ports.deposed = self._location.deposed
         self._admission.begin(loop)
         loop.begin(start.boot, is_first=start.is_blank)
         return ports
 
-    def _open(self) -> None:
+    async def _open(self) -> None:
         """The other nodes have nothing against this start: all parts may speak to them, commands may run."""
         if self._loop is not None and self._ports is not None:
             self._loop.put(LINK, Address(self._loop.host.node, NODE), AllParts())
             self._ports.open()
+        if self._location is not None:
+            await self._location.open()
 
     async def until_stopped(self) -> None:
         """Serve until `stop`. Raises NodeFailed when the node can't go on."""
@@ -221,7 +259,10 @@ class Service:
         self._stopped.set()
 
     def reload(self) -> None:
-        """Read the configuration again. Pools change, held units are not touched; a mistake changes nothing."""
+        """Read the configuration again. Pools and policies change, held units are not touched; a mistake changes nothing.
+
+        Where there are policies, all of it happens a little later, when they have been tried.
+        """
         path = self.settings.path
         if path is None or self._loop is None:
             self.log.warning("no configuration file to read again")
@@ -234,9 +275,28 @@ class Service:
         except BadConfig as error:
             self.log.warning("not reloaded", why=error.text)
             return
+        if fresh.policy == PolicySettings() == self.settings.policy:
+            self._reloaded(fresh)
+        else:
+            self._reloading = asyncio.get_running_loop().create_task(self._reload_policies(fresh))
+
+    async def _reload_policies(self, fresh: Settings) -> None:
+        try:
+            more = await self._obeyed.reload(fresh.policy)
+        except BadConfig as error:
+            self.log.warning("not reloaded", why=error.text)
+            return
+        if more:
+            self.log.warning(more)
+        self._reloaded(fresh)
+
+    def _reloaded(self, fresh: Settings) -> None:
+        if self._loop is None:
+            return
         if _fixed(fresh) != _fixed(self.settings):
             self.log.warning(
-                "[node], [bus] and [defaults] take effect at the next start; only pools were reloaded"
+                "[node], [bus], [http], [defaults] and what a location offers take effect at the next start; only pools "
+                "and policies were reloaded"
             )
         self._loop.put(AGENT, Address(self._loop.host.node, NODE), Reload(fresh.pool_specs()))
         self.log.info("reloaded", pools=len(fresh.pools))
@@ -246,10 +306,13 @@ class Service:
         self._stopped.set()
         if self._loop is not None:
             self._loop.stop()
+        if self._location is not None:
+            await self._location.close()
         if self._bus is not None:
             await self._bus.close()
         if self._ports is not None:
             await self._ports.close()
+        await self.front.close()
         await self._health.close()
         if self._listener is not None:
             self._listener.close()
@@ -274,7 +337,18 @@ class Service:
             "bus": {} if self._bus is None else {**self._bus.shown(), **self.seat.shown()},
             "quarantine_ms": left,
             "version": version(),
+            "figures": self._figures(),
         }
+
+    def _figures(self) -> Figures:
+        found = Figures() if self._bus is None else self._bus.figures()
+        if self._loop is not None:
+            found.commits, found.turns, found.refused = (
+                self._loop.commits,
+                self._loop.turns,
+                self._loop.refused,
+            )
+        return found
 
     def _find_seat(self, key: NodeKey) -> Seat:
         if self._given_seat is not None:
@@ -285,7 +359,6 @@ class Service:
         settings = self.settings
         if not settings.node.system:
             return bind(settings.socket, mode=USER_SOCKET_MODE)
-        settings.socket.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         listener = bind(settings.socket, mode=SYSTEM_SOCKET_MODE)
         link = settings.state / paths.SOCKET_NAME
         with contextlib.suppress(FileNotFoundError):
@@ -335,7 +408,8 @@ class Service:
                 self.log.warning("the wall clock is years behind; waiting until it is set, as fences need it")
                 told = True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopped.wait(), CLOCK_RETRY_S)
+                async with asyncio.timeout(CLOCK_RETRY_S):
+                    await self._stopped.wait()
             if self._stopped.is_set():
                 raise BadConfig("stopped while waiting for the wall clock to be set.")
 
@@ -358,6 +432,8 @@ def _fixed(settings: Settings) -> tuple[object, ...]:
     node = settings.node
     return (
         (node.name, node.listen, node.location, node.run_from, node.run_as),
+        settings.http,
         settings.bus,
         settings.defaults,
+        (settings.capacities, settings.functions, settings.negotiation),
     )

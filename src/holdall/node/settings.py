@@ -28,30 +28,18 @@ from holdall.node.configured import (
     PoolSettings,
     Settings,
 )
+from holdall.node.http_settings import HttpSettings, read_http
+from holdall.node.location.settings import read_negotiation, read_policy_files, read_terms
 from holdall.node.toml_table import Source, Table
 from holdall.parties.runs.permission import entry_problem
+from holdall.protocols.registry import PROTOCOLS
 
 _LATER_TOP = {
-    "capacity": "only whole units are leased; use [[pool]] with count.",
     "grant": "whoever may open the socket may claim; leave [[grant]] out so that nobody counts on it.",
     "rule": "whoever may open the socket may claim; leave [[rule]] out so that nobody counts on it.",
-    "http": "only /healthz is served over HTTP; leave [http] out.",
 }
-_LATER_PROTOCOL = "this node runs the chain; the others are for systems of several nodes."
-_PROTOCOLS = {"chain": ""} | dict.fromkeys(
-    (
-        "lanes",
-        "lanes-lending",
-        "game",
-        "game-complete",
-        "strong-weak",
-        "strong-weak-probe",
-        "token",
-        "token-tickets",
-        "ordered",
-    ),
-    _LATER_PROTOCOL,
-)
+_TOP = ("node", "bus", "defaults", "pool", "capacity", "function", "location", "policy", "http")
+_PROTOCOLS = dict.fromkeys(sorted(PROTOCOLS), "")
 _FILE_BYTES_MAX = 32 * 1024 * 1024
 _LABELS_MAX = 32
 RUN_FROM_MAX = 1000
@@ -107,12 +95,31 @@ def parse_settings(
     except RecursionError:
         raise BadConfig(f"{name}: not TOML: nested too deeply.") from None
     source = Source(name, text)
-    Table(source, values, "", known=("node", "bus", "defaults", "pool"), later=_LATER_TOP)
-    node = _node(source, _table(source, values, "node"), path, state)
+    Table(source, values, "", known=_TOP, later=_LATER_TOP)
+    http = read_http(
+        Table(source, _table(source, values, "http"), "[http]", known=HttpSettings.__struct_fields__), path
+    )
+    node = _node(source, _table(source, values, "node"), path, state, with_tls=http.certificate is not None)
     bus = read_bus(source, _table(source, values, "bus"), path) if "bus" in values else None
     defaults = _defaults(source, _table(source, values, "defaults"))
     pools = _pools(source, values)
-    return Settings(node=node, defaults=defaults, pools=pools, path=path, bus=bus)
+    capacities, functions = read_terms(source, values, taken=frozenset(pool.name for pool in pools))
+    if (capacities or functions) and not node.location:
+        raise BadConfig(
+            f'{name}: [[capacity]] and [[function]] are offered at a location: write location = "NAME" below [node]'
+        )
+    return Settings(
+        node=node,
+        defaults=defaults,
+        pools=pools,
+        path=path,
+        bus=bus,
+        capacities=capacities,
+        functions=functions,
+        negotiation=read_negotiation(source, _table(source, values, "location")),
+        policy=read_policy_files(source, _table(source, values, "policy"), path),
+        http=http,
+    )
 
 
 def host_name() -> str:
@@ -132,7 +139,7 @@ def _table(source: Source, values: Mapping[str, object], name: str) -> dict[str,
 
 
 def _node(
-    source: Source, values: Mapping[str, object], path: Path | None, state: Path | None
+    source: Source, values: Mapping[str, object], path: Path | None, state: Path | None, *, with_tls: bool
 ) -> NodeSettings:
     table = Table(
         source, values, "[node]", known=("name", "listen", "state", "location", "run_from", "run_as")
@@ -157,7 +164,7 @@ def _node(
     return NodeSettings(
         name=name,
         state=state,
-        listen=_listen(table),
+        listen=_listen(table, with_tls=with_tls),
         location=location,
         system=system,
         run_from=_run_from(table),
@@ -182,16 +189,16 @@ def _run_as(table: Table) -> str:
     return user
 
 
-def _listen(table: Table) -> tuple[str, int] | None:
+def _listen(table: Table, *, with_tls: bool) -> tuple[str, int] | None:
     value = table.text("listen", "127.0.0.1:7420")
     if value in {"", "off"}:
         return None
     host, port, is_loopback = table.address("listen", value, example='"127.0.0.1:7420", or "off"')
-    if not is_loopback:
+    if not is_loopback and not with_tls:
         raise table.bad(
             "listen",
-            f'listen = "{value[:80]}": only loopback addresses are available in this version, '
-            'as there is no TLS yet. Write "127.0.0.1:7420".',
+            f'listen = "{value[:80]}": only loopback addresses go without TLS. Write "127.0.0.1:7420", '
+            "or give [http] certificate and key.",
         )
     return host, port
 

@@ -5,7 +5,9 @@ state. A peer that sends nonsense is told once and cut off; one that does not re
 """
 
 import asyncio
+import contextlib
 import functools
+import grp
 import os
 import pwd
 import secrets
@@ -45,6 +47,8 @@ class Connections:
         self.refused = 0
         """Frames and connections that were not let in."""
         self.turns = 0
+        self.fronts: set[int] = set()
+        """Process ids of the node's own HTTP server: it may say for which user it asks."""
         self.open: dict[str, Connection] = {}
         self._paused: set[Connection] = set()
         self._unsent: set[Connection] = set()
@@ -236,6 +240,12 @@ class Connection(asyncio.Protocol):
                     "Install the same release on both sides."
                 )
                 return
+            if frame.for_uid is not None:
+                if self._pid not in self._owner.fronts:
+                    self._refuse("only the node's own HTTP server asks for other users.")
+                    return
+                self._uid = frame.for_uid
+                user = user_name(self._uid)
             self._is_known = True
             self._cancel_deadline()
             opened = SessionOpened(uid=self._uid, user=user, pid=max(0, self._pid), started=self._started)
@@ -312,6 +322,21 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+@functools.lru_cache(maxsize=1024)
+def groups_of(uid: int) -> tuple[str, ...]:
+    """The names of the user's groups, in order; empty for a user that this host does not know."""
+    try:
+        user = pwd.getpwuid(uid)
+        ids = os.getgrouplist(user.pw_name, user.pw_gid)
+    except (KeyError, OSError):
+        return ()
+    names: set[str] = set()
+    for gid in ids:
+        with contextlib.suppress(KeyError):
+            names.add(grp.getgrgid(gid).gr_name)
+    return tuple(sorted(names))
 
 
 def _ignore(connection: str, message: SessionOpened | Asked | SessionClosed) -> None:

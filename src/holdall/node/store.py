@@ -13,8 +13,9 @@ import fcntl
 import os
 import sqlite3
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -37,6 +38,10 @@ _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE record (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
+
+
+Steps: TypeAlias = list[tuple[str, list[tuple[object, ...]]]]
+"""Statements with the rows that each is run with."""
 
 
 class JournalFull(Exception):
@@ -138,10 +143,12 @@ class Store:
         """Drop every record: what an earlier node kept here is void."""
         self._transaction([("DELETE FROM record WHERE ?", [(1,)])], synced=True)
 
-    def commit(self, saves: Mapping[str, Record | None], *, synced: bool = False) -> None:
+    def commit(
+        self, saves: Mapping[str, Record | None], *, synced: bool = False, beside: Steps | None = None
+    ) -> None:
         """One turn. Returns when it is as durable as the level says (`synced`: on the disk).
 
-        Raises JournalFull (rolled back, may be tried again) or JournalBroken.
+        `beside`: what else stands or falls with it. Raises JournalFull (rolled back, may be tried again) or JournalBroken.
         """
         kept: list[tuple[str, bytes]] = []
         gone: list[tuple[str]] = []
@@ -150,14 +157,41 @@ class Store:
                 gone.append((key,))
             else:
                 kept.append((key, _sealed(key, CODEC.encode(record))))
-        steps: list[tuple[str, list[tuple[object, ...]]]] = [
+        steps: Steps = [
             ("INSERT OR REPLACE INTO record VALUES (?, ?)", [*kept]),
             ("DELETE FROM record WHERE key = ?", [*gone]),
             ("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(_TURN, self.turn + 1)]),
+            *(beside or ()),
         ]
         self._transaction(steps, synced=synced)
         self.turn += 1
         self._set_mark(self.turn)
+
+    def add_tables(self, create: str) -> None:
+        """Tables of another file of this package, made where they are not there. Raises JournalBroken."""
+        try:
+            self.db.executescript(f"BEGIN IMMEDIATE; {create} COMMIT;")
+        except sqlite3.Error as error:
+            raise _broken(self.folder, error) from error
+
+    def select(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Rows of such a table. Raises JournalBroken."""
+        try:
+            yield from self.db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise _broken(self.folder, error) from error
+
+    def meta(self, key: str) -> bytes | None:
+        """A value that stands beside the records. Raises JournalBroken when it is damaged."""
+        for row in self.select("SELECT value FROM meta WHERE key = ?", key):
+            return _checked(key, row[0])
+        return None
+
+    def set_meta(self, key: str, value: bytes) -> None:
+        """Keep it. Raises JournalFull or JournalBroken."""
+        self._transaction(
+            [("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(key, _sealed(key, value))])], synced=False
+        )
 
     def sync(self) -> None:
         """Bring the whole journal into its main file and onto the disk, as at the end of a service."""
@@ -183,7 +217,7 @@ class Store:
                 f"can't write in the state folder {self.folder}: {error.strerror}."
             ) from error
 
-    def _transaction(self, steps: list[tuple[str, list[tuple[object, ...]]]], *, synced: bool) -> None:
+    def _transaction(self, steps: Steps, *, synced: bool) -> None:
         db = self.db
         raised = synced and self._level != "FULL"
         try:

@@ -7,6 +7,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -146,6 +147,16 @@ class Table:
             return tuple(msgspec.convert(value, list[str]))
         except msgspec.ValidationError:
             raise self._type(key, value, 'a list of texts, e.g. ["0", "1"]') from None
+
+    def file(self, key: str, config: Path | None) -> Path | None:
+        """A file by its name, which counts from the folder of the configuration; None when the key is not there."""
+        if not self.has(key):
+            return None
+        text = self.text(key, "")
+        if not text.strip():
+            raise self.bad(key, f"{key} is empty: name a file, or leave it out")
+        named = Path(text).expanduser()
+        return named if named.is_absolute() or config is None else (config.parent / named).absolute()
 
     def text_map(self, key: str) -> dict[str, str]:
         """A table of strings; empty when the key is missing."""

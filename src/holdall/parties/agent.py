@@ -21,7 +21,7 @@ from holdall.machine.contract import (
     TimerFired,
 )
 from holdall.model import frames
-from holdall.model.run_frames import RunBeat, RunFed, RunOn, RunWhere
+from holdall.model.run_frames import RunWhere
 from holdall.parties.care import Care
 from holdall.parties.claims import Claims
 from holdall.parties.directory.messages import ForgetDone
@@ -34,7 +34,6 @@ from holdall.parties.granting import Granting
 from holdall.parties.holding import Holding
 from holdall.parties.inviting import CodeGiven, Inviting
 from holdall.parties.life import Losses
-from holdall.parties.lines import PoolSideView
 from holdall.parties.listings.answering import Answering
 from holdall.parties.listings.answers import Answers
 from holdall.parties.listings.asking import Asking
@@ -56,7 +55,7 @@ from holdall.parties.messages import (
 from holdall.parties.neighbours import Neighbours, NeighboursChanged
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
-from holdall.parties.pool_side import PoolSide
+from holdall.parties.reading import AnySide, view_of
 from holdall.parties.refusals import Refusals
 from holdall.parties.replanning import Replanning
 from holdall.parties.returning import Returning
@@ -88,14 +87,14 @@ class Agent:
     def __init__(
         self,
         settings: AgentSettings,
-        side: PoolSide,
+        side: AnySide,
         *,
         incarnation: int = 1,
         neighbours: Neighbours | None = None,
         ages: AgesView | None = None,
         life: LifeView | None = None,
     ) -> None:
-        state = State(settings, PoolSideView(side), neighbours, ages)
+        state = State(settings, view_of(side), neighbours, ages)
         state.life = life
         self._build(state)
         self.state.incarnation = incarnation
@@ -184,13 +183,13 @@ class Agent:
 
     def see(
         self,
-        side: PoolSide,
+        side: AnySide,
         neighbours: Neighbours | None = None,
         ages: AgesView | None = None,
         life: LifeView | None = None,
     ) -> None:
         """Read this pool side (and these neighbours, this claimant) from now on, after all were copied."""
-        self.state.pools = PoolSideView(side)
+        self.state.pools = view_of(side)
         self.state.neighbours = neighbours or self.state.neighbours
         self.state.ages = ages or self.state.ages
         self.state.life = life or self.state.life
@@ -255,8 +254,8 @@ class Agent:
                 self._inviting.invite(session, frame, asked)
             case RunWhere() as frame:
                 self._whereabouts.where(session, frame)
-            case RunOn() | RunFed() | RunBeat():
-                raise ProtocolViolation(f"{type(asked.frame).__name__} is for runs, not for an agent")
+            case _:  # of a run, a negotiation or a job
+                raise ProtocolViolation(f"{type(asked.frame).__name__} is for another part, not for an agent")
 
     def _exchange(self, session: Session, frame: frames.Exchange, asked: Asked) -> None:
         if not frame.add:

@@ -1,9 +1,12 @@
 """Care of the node's units: draining, clearing after a look, and another configuration."""
 
+from holdall.leases.negotiation.host_messages import Drain, Undrain
+from holdall.machine.contract import Address, Send
 from holdall.model import frames
 from holdall.model.errors import BadSpec, Refused
 from holdall.model.names import pool_name
 from holdall.parties.listings.answers import Answers
+from holdall.parties.location.messages import HOST
 from holdall.parties.messages import Asked, ClearUnit, DrainUnits, Reload, UnitTrouble
 from holdall.parties.state import Session, State
 
@@ -30,6 +33,9 @@ class Care:
     def drain_node(self, *, on: bool, text: str) -> None:
         """The same without an answer: the driver's order when it is told to end."""
         self._state.to_manager(DrainUnits(on=on))
+        if self._state.settings.offers:
+            order = Drain() if on else Undrain()
+            self._state.out.append(Send(Address(self._state.own, HOST), order))
         self._state.note("drained", f"{'draining' if on else 'serving again'} {text}".rstrip())
 
     def clear(self, session: Session, frame: frames.Clear, asked: Asked) -> None:

@@ -32,12 +32,11 @@ from holdall.protocols.chain.attempts import CLAIM_KEY
 from holdall.protocols.chain.claimant import Claimant
 from holdall.protocols.chain.claims import AnyPhase, Ending, Inside, Trying, Waiting, family_of
 from holdall.protocols.chain.messages import Allowed, Queued, RowGone, ToClaimantOnWire, Tried
-from holdall.protocols.chain.rows import claim_named
-from holdall.protocols.vocabulary import ClaimId, Gone, LeaseLost, Release, ToClaimant, UnitGrant
+from holdall.protocols.vocabulary import ClaimId, Gone, LeaseLost, Release, ToClaimant, UnitGrant, claim_named
 
 DOOM_TIMER = "doom/"
-_VERBS: tuple[type, ...] = get_args(ToClaimant)
-_ANSWERS: tuple[type, ...] = get_args(ToClaimantOnWire)
+_VERBS: frozenset[type] = frozenset(get_args(ToClaimant))
+_ANSWERS: frozenset[type] = frozenset(get_args(ToClaimantOnWire))
 
 
 class ClaimantSide:
@@ -74,14 +73,15 @@ class ClaimantSide:
             case TimerFired():
                 self._tell(event, out)
             case Received(sender, message):
-                if isinstance(message, AliveOk | Compared):
+                kind = type(message)
+                if kind in _ANSWERS:
+                    self._answered(event, cast("ToClaimantOnWire", message), out)
+                elif isinstance(message, AliveOk | Compared):
                     self._renewed(sender, message, out)
                 elif isinstance(message, ClockRead) and sender.node == self.claimant.node:
                     self.renewals.now_ms = message.boot_ms
-                elif isinstance(message, _VERBS) and sender.node == self.claimant.node:
+                elif kind in _VERBS and sender.node == self.claimant.node:
                     self._tell(event, out)
-                elif isinstance(message, _ANSWERS):
-                    self._answered(event, cast("ToClaimantOnWire", message), out)
                 else:
                     raise ProtocolViolation(f"{type(message).__name__} from {sender} is not for a claimant")
         return out
@@ -265,13 +265,11 @@ class ClaimantSide:
         effects = self.claimant.handle(event)
         out += effects
         for effect in effects:
-            match effect:
-                case Save(_, Trying() | Waiting() | Inside() | Ending() as phase):
-                    self._knows(phase, out)
-                case Forget(key) if key.startswith(CLAIM_KEY):
-                    self._over(claim_named(key.removeprefix(CLAIM_KEY)), out)
-                case _:
-                    pass
+            if isinstance(effect, Save):
+                if isinstance(effect.record, Trying | Waiting | Inside | Ending):
+                    self._knows(effect.record, out)
+            elif isinstance(effect, Forget) and effect.key.startswith(CLAIM_KEY):
+                self._over(claim_named(effect.key.removeprefix(CLAIM_KEY)), out)
 
     def _over(self, claim: ClaimId, out: list[Effect]) -> None:
         self.renewals.over(claim, out)

@@ -14,7 +14,15 @@ from holdall.parties.listings.answers import Answers
 from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
-from holdall.parties.planning.places import UNITS_MAX, Placement, fits_a_lease, place, readable, size_of
+from holdall.parties.planning.places import (
+    UNITS_MAX,
+    Placement,
+    fits_a_lease,
+    place,
+    readable,
+    size_of,
+    within,
+)
 from holdall.parties.planning.ways import Unplaceable
 from holdall.parties.records import ClaimRecord
 from holdall.parties.refusals import Refusal, Refusals
@@ -152,7 +160,15 @@ class Claims:
                     f"{units} units of {pools} pools in one lease; at most {UNITS_MAX} units of {POOLS_MAX} pools "
                     "are possible. Split the work into several leases.",
                 )
-        return placed
+        settings = self._state.settings
+        served = within(placed, one=settings.one_placement, pools_max=settings.pools_max)
+        if served is None:
+            return Refusal(
+                Refused.code,
+                f"{min(len(way) for way in placed.ways)} pools in one claim; {settings.protocol}, the protocol of this "
+                f"system, serves claims of at most {settings.pools_max}. Split the work, or choose another protocol.",
+            )
+        return served
 
     def _begin(
         self, session: Session, frame: frames.Claim, asked: Asked, placed: Placement, beside: str

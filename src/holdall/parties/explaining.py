@@ -50,6 +50,7 @@ class Explaining:
             blockers_more=line.more,
             note=self._note(claim, in_line=True, parked=line.parked),
             reason=record.reason,
+            bounded=self._state.settings.bounded,
         )
 
     def _out_of_line(self, claim: Claim) -> Why:
@@ -92,6 +93,7 @@ class Explaining:
             note=self._note(claim, in_line=False, parked=False),
             reason=record.reason,
             in_line=False,
+            bounded=self._state.settings.bounded,
         )
 
     def _is_kept_back(self, claim: Claim) -> bool:

@@ -80,7 +80,10 @@ class Granting:
             self._state.change(claim, phase="granted", preparing=())
         waited_ms = max(0, self._state.wall_ms - record.asked_wall_ms)
         self._state.note(
-            "granted", f"after {show_duration(waited_ms)}" if waited_ms >= 1000 else "at once", claim.record
+            "granted",
+            f"after {show_duration(waited_ms)}" if waited_ms >= 1000 else "at once",
+            claim.record,
+            waited_ms=waited_ms,
         )
         self.tell(claim, record.n)
 

@@ -163,6 +163,14 @@ class AgentSettings(msgspec.Struct, frozen=True):
     """Bound of the difference in rate between any two clocks: 2 %."""
     open_claims_max: int = 16
     """Claims of one client that may wait in the queue of one pool; further ones are parked here."""
+    protocol: str = "chain"
+    """How claims are served; for texts."""
+    one_placement: bool = False
+    """The protocol knows one placement of a claim, the first, and of alternatives the first."""
+    pools_max: int | None = None
+    """Pools that one claim may want under the protocol; None: any number."""
+    bounded: bool = True
+    """The protocol states how many younger claims can get ahead of a waiting one."""
     log_rows_max: int = 10_000
     utc_offset_s: int = 0
     """Local time minus UTC, for the times of day in error texts."""
@@ -172,3 +180,5 @@ class AgentSettings(msgspec.Struct, frozen=True):
     state_folder: str = ""
     name: str = ""
     """What people call the node; empty: its id."""
+    offers: bool = False
+    """It has a part `host`, which takes no new leases either while the node is drained."""

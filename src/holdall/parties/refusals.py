@@ -105,6 +105,7 @@ class Refusals:
             blockers_more=max(0, len(blockers) - BLOCKERS_MAX),
             note=note,
             reason=reason,
+            bounded=self._state.settings.bounded,
         )
 
     def _need(self, need: Need, facts: Sequence[PoolFacts], *, exists: bool) -> NeedWhy:

@@ -11,7 +11,7 @@ import msgspec
 
 from holdall.parties.neighbours import NeighboursChanged
 from holdall.parties.parking import Parking, names_of, spots_of
-from holdall.parties.planning.places import Placement, fits_a_lease, place, placements
+from holdall.parties.planning.places import Placement, fits_a_lease, place, placements, within
 from holdall.parties.planning.spreading import Spot
 from holdall.parties.planning.ways import PoolFacts, Unplaceable, is_free, vectors_of
 from holdall.parties.records import ClaimRecord, Way
@@ -213,7 +213,11 @@ class Replanning:
             return None
         total = {one.spot: one.total for one in facts}
         ways = tuple(way for way in placed.ways if fits_a_lease(way, total))
-        return msgspec.structs.replace(placed, ways=ways) if ways else None
+        if not ways:
+            return None
+        fitting = msgspec.structs.replace(placed, ways=ways)
+        settings = self._state.settings
+        return within(fitting, one=settings.one_placement, pools_max=settings.pools_max)
 
     def age_of(self, claim: Claim) -> Stamp | None:
         """The claim's age: as a node has given it, else by this node's clock when it was asked."""

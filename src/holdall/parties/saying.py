@@ -7,11 +7,15 @@ forget claims that visit it, and grant units of its own twice. Source: chain spe
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import cast
 
 from holdall.machine.contract import Address, ProtocolViolation
 from holdall.protocols.chain.claims import AnyPhase, Plan
 from holdall.protocols.chain.messages import (
     Allowed,
+    Done,
+    Entered,
     ExtendRow,
     Kill,
     Killed,
@@ -36,6 +40,12 @@ _WALL_CLOCK = 1_000_000_000_000
 FOR_MAX_MS = 1 << 50
 
 
+_NEIGHBOURS = frozenset({Promote, Kill, Killed})
+"""What managers say to each other; all else comes from the claim's node."""
+_SHORT = frozenset({Done, Kill, Killed, Entered})
+"""They say nothing but which attempt they are about. Types are compared since this runs for each message of a node."""
+
+
 def _refuse(sender: Address, message: object, why: str) -> ProtocolViolation:
     return ProtocolViolation(f"{type(message).__name__} from {sender}: {why}")
 
@@ -47,12 +57,15 @@ def check_to_manager(
     node: str, sender: Address, message: ToManager, row: Row | None, *, clock: int, ttl_max_ms: int | None
 ) -> None:
     """`row`: what is here of the claim. Raises ProtocolViolation."""
-    if isinstance(message, Promote | Kill | Killed):
-        _check_neighbour(node, sender, message, row)
+    kind = type(message)
+    if kind in _NEIGHBOURS:
+        _check_neighbour(node, sender, cast("Promote | Kill | Killed", message), row)
     elif sender.node != message.claim.node:
         raise _refuse(sender, message, f"only {message.claim.node} speaks for {message.claim}")
     if not message.attempt >= 1:
         raise _refuse(sender, message, "attempts count from 1")
+    if kind in _SHORT:
+        return
     match message:
         case Request() | Promote():
             _check_need(sender, message, message.need)
@@ -74,7 +87,7 @@ def check_to_manager(
 def _check_neighbour(node: str, sender: Address, message: Promote | Kill | Killed, row: Row | None) -> None:
     mine = row is not None and row.attempt == message.attempt
     match message:
-        case Promote(_, _, _, need, _, position):
+        case Promote(need=need, position=position):
             if not 1 <= position < len(need) or len(message.got) != position or message.pn < 1:
                 raise _refuse(sender, message, f"position {position} of {len(need)}")
             if need[position].node != node or need[position - 1].node != sender.node:
@@ -104,17 +117,26 @@ def _check_need(sender: Address, message: object, need: Sequence[Visit]) -> None
         _check_alternatives(sender, message, visit.alternatives)
 
 
-def _check_alternatives(sender: Address, message: object, alternatives: Sequence[Vector]) -> None:
+def _check_alternatives(sender: Address, message: object, alternatives: tuple[Vector, ...]) -> None:
+    why = _wrong_with(alternatives)
+    if why:
+        raise _refuse(sender, message, why)
+
+
+@lru_cache(maxsize=1 << 8)
+def _wrong_with(alternatives: tuple[Vector, ...]) -> str:
+    """Empty when all is well. A claim says the same again at every node, and a client the same in most of its claims."""
     if not 1 <= len(alternatives) <= ALTERNATIVES_MAX:
-        raise _refuse(sender, message, "1 to 4 alternatives on a node")
+        return "1 to 4 alternatives on a node"
     for vector in alternatives:
         pools = [pool for pool, _ in vector]
         if not 1 <= len(pools) <= POOLS_MAX or len(set(pools)) != len(pools):
-            raise _refuse(sender, message, "a vector names 1 to 1000 pools, each once")
+            return "a vector names 1 to 1000 pools, each once"
         if any(is_limit_pool(pool) for pool in pools):
-            raise _refuse(sender, message, "limit pools are added by the node itself")
+            return "limit pools are added by the node itself"
         if any(units < 1 and units != ALL for _, units in vector):
-            raise _refuse(sender, message, "at least one unit of each pool")
+            return "at least one unit of each pool"
+    return ""
 
 
 def _check_terms(sender: Address, message: object, terms: Terms, ttl_max_ms: int | None) -> None:

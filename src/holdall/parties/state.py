@@ -174,7 +174,9 @@ class State:
     def cancel_timer(self, timer: str) -> None:
         self.out.append(CancelTimer(timer))
 
-    def note(self, kind: str, text: str, record: ClaimRecord | None = None) -> None:
+    def note(
+        self, kind: str, text: str, record: ClaimRecord | None = None, *, waited_ms: int | None = None
+    ) -> None:
         """One row of the history; the oldest one goes when there are too many."""
         seq = self.log[-1].seq + 1 if self.log else 1
         units = (
@@ -188,6 +190,7 @@ class State:
             holder="" if record is None else record.holder,
             units=units,
             text=text,
+            waited_ms=waited_ms,
         )
         self.log.append(row)
         self.out.append(Save(f"{LOG_PREFIX}{seq}", LogRecord(row)))

@@ -20,7 +20,7 @@ from holdall.parties.directory.messages import (
 )
 from holdall.parties.directory.pool_log import PoolLog
 from holdall.parties.neighbours import PoolNews
-from holdall.parties.pool_side import PoolSide
+from holdall.parties.reading import AnySide, view_of
 
 READ_MAX = 10_000
 """Pools that are read for the first time in one turn; more come in the next rounds."""
@@ -55,13 +55,14 @@ class OwnPools(Protocol):
 class PoolSideNews:
     """Implements `OwnPools` over a pool's side."""
 
-    def __init__(self, side: PoolSide) -> None:
+    def __init__(self, side: AnySide) -> None:
         self._side = side
+        self._view = view_of(side)
 
     @property
     def epoch(self) -> int:
         """As `OwnPools.epoch`."""
-        return self._side.manager.epoch
+        return self._view.epoch
 
     @property
     def state(self) -> AnnouncedState:
@@ -93,7 +94,7 @@ class PoolSideNews:
             reach=spec.reach,
             total=len(spec.units),
             free=known.free_count(),
-            waiting=self._side.manager.counts.all_waiting((pool,)),
+            waiting=self._view.waiting_at(pool),
             max_for_ms=spec.max_for_ms,
             prepares=bool(spec.on_grant),
         )

@@ -52,7 +52,7 @@ from holdall.parties.directory.messages import (
 from holdall.parties.directory.naming import HELLO_TIMER, LISTEN_TIMER, Naming, outcast_text
 from holdall.parties.directory.state import DirectoryState
 from holdall.parties.messages import AGENT
-from holdall.parties.pool_side import PoolSide
+from holdall.parties.reading import AnySide
 
 _FROM_PEER: tuple[type, ...] = get_args(FromPeer)
 
@@ -61,9 +61,9 @@ class Directory:
     """The machine `directory` of a node. `pools` is the node's own pool side, of which it reads only."""
 
     def __init__(
-        self, settings: DirectorySettings, pools: PoolSide | OwnPools, *, incarnation: int = 1
+        self, settings: DirectorySettings, pools: AnySide | OwnPools, *, incarnation: int = 1
     ) -> None:
-        read = PoolSideNews(pools) if isinstance(pools, PoolSide) else pools
+        read = PoolSideNews(pools) if isinstance(pools, AnySide) else pools
         self.state = DirectoryState(settings, read, incarnation)
         self._gossip = Gossip(self.state)
         self._naming = Naming(self.state, self._gossip)
@@ -135,9 +135,9 @@ class Directory:
         twin._forgetting = Forgetting(twin.state, twin._naming)
         return twin
 
-    def see(self, pools: PoolSide | OwnPools) -> None:
+    def see(self, pools: AnySide | OwnPools) -> None:
         """Read these pools from now on (after both were copied)."""
-        self.state.own.pools = PoolSideNews(pools) if isinstance(pools, PoolSide) else pools
+        self.state.own.pools = PoolSideNews(pools) if isinstance(pools, AnySide) else pools
 
     # ------------------------------------------------------------ who speaks
 

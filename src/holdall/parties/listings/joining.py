@@ -31,8 +31,7 @@ from holdall.parties.listings.questions import (
 )
 from holdall.parties.listings.spanning import merged, named
 from holdall.parties.state import PRINTED_LETTERS, State
-from holdall.protocols.chain.rows import claim_named
-from holdall.protocols.vocabulary import ClaimId, Stamp
+from holdall.protocols.vocabulary import ClaimId, Stamp, claim_named
 
 CLAIM_BYTES = 64
 """A claim's numbers and the names of the fields."""
@@ -213,6 +212,7 @@ class Joining:
             overtaken=0,
             passes_left=0,
             passes_bound=0,
+            bounded=self._state.settings.bounded,
         )
         return WaitOf(claim, why, tuple(tuple(places.items()) for places in pools.values()))
 

@@ -49,6 +49,19 @@ class Placement(msgspec.Struct, frozen=True):
     """By what is known, units for one of them are free now: for which choice of alternatives, the first ones being 0."""
 
 
+def within(placed: Placement, *, one: bool, pools_max: int | None) -> Placement | None:
+    """What the protocol can serve of it: ways over at most so many pools, and with `one` the first of them only.
+
+    None: it can serve none.
+    """
+    ways = [way for way in placed.ways if pools_max is None or len(way) <= pools_max]
+    if not ways:
+        return None
+    kept = tuple(ways[:1] if one else ways)
+    ready = placed.ready if kept == placed.ways else None
+    return Placement(kept, narrow=placed.narrow or len(kept) < len(placed.ways), ready=ready)
+
+
 class _Place(msgspec.Struct, frozen=True):
     """One node, or several that serve a claim together: its ways, with the combination that each serves."""
 

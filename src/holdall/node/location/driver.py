@@ -1,0 +1,74 @@
+"""Drives a node's part in its location: tells the machines who leads, and whom they must obey."""
+
+from collections.abc import Callable, Sequence
+
+from holdall.machine.contract import Address
+from holdall.machine.host import Host
+from holdall.node.location.by_table import TableLeadership, TableOrFirst
+from holdall.node.location.leadership import FirstNode, Leadership
+from holdall.node.loop import Loop
+from holdall.parties.directory.machine import Directory
+from holdall.parties.directory.messages import DIRECTORY
+from holdall.parties.directory.view import DirectoryView
+from holdall.parties.location.messages import LOCATION, Led
+from holdall.parties.messages import NODE
+
+
+class LocationDriver:
+    """Of one node. In no location it does nothing."""
+
+    def __init__(
+        self, location: str, loop: Loop, leadership: Callable[[str], TableLeadership | None]
+    ) -> None:
+        """`leadership`: who elects in a location; None: the first node that is heard leads."""
+        self._loop = loop
+        self._node = loop.host.node
+        self._leadership: Leadership | None = None
+        if location:
+            heard = heard_at(location, loop.host)
+            first, table = FirstNode(self._node, heard), leadership(location)
+            self._leadership = first if table is None else TableOrFirst(self._node, table, first, heard=heard)
+
+    async def open(self) -> None:
+        """All parts of the node may speak with others: take part in the election."""
+        if self._leadership is not None:
+            await self._leadership.open(self._told)
+
+    def deposed(self, epoch: int) -> None:
+        """A host obeys a manager with this epoch."""
+        if self._leadership is not None:
+            self._leadership.seen(epoch)
+
+    async def close(self) -> None:
+        """Lead no more."""
+        if self._leadership is not None:
+            await self._leadership.close()
+
+    def _told(self, node: str, epoch: int) -> None:
+        self._loop.put(LOCATION, Address(self._node, NODE), Led(node, epoch))
+
+
+def heard_at(location: str, host: Host) -> Callable[[], Sequence[str]]:
+    """The ids of the location's other nodes that the directory hears now."""
+
+    def heard() -> Sequence[str]:
+        directory = host.parts.get(DIRECTORY)
+        if not isinstance(directory, Directory):
+            return ()
+        return [
+            one.node
+            for one in DirectoryView(directory).nodes()
+            if one.location == location and one.state not in {"silent", "stopped"}
+        ]
+
+    return heard
+
+
+def names_of(host: Host) -> Callable[[str], str]:
+    """What people call the nodes, as the node's directory knows it."""
+
+    def name_of(node: str) -> str:
+        directory = host.parts.get(DIRECTORY)
+        return DirectoryView(directory).name_of(node) if isinstance(directory, Directory) else node
+
+    return name_of

@@ -1,0 +1,64 @@
+"""What the part `jobs` keeps, and what it and its driver tell each other."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdall.machine.codec import CODEC
+from holdall.model.job_frames import JobRow
+
+JOBS = "jobs"
+RUNNERS = "runners"
+"""The driver's part that starts runners."""
+
+
+class JobRecord(msgspec.Struct, frozen=True, tag="job"):
+    """What changes of a job."""
+
+    row: JobRow
+    key: str
+
+
+class JobBody(msgspec.Struct, frozen=True, tag="job_body"):
+    """What does not."""
+
+    job: bytes
+    environment: tuple[tuple[str, str], ...]
+
+
+class JobEntry(msgspec.Struct, frozen=True, tag="job_entry"):
+    """One entry of its log."""
+
+    entry: bytes
+
+
+JobRecords: TypeAlias = JobRecord | JobBody | JobEntry
+
+
+class StartRunner(msgspec.Struct, frozen=True, tag="start_runner"):
+    """To `runners`: start a process that carries this job on, unless one lives."""
+
+    job: str
+    uid: int
+    user: str
+
+
+class RunnerFailed(msgspec.Struct, frozen=True, tag="runner_failed"):
+    """From `runners`: none could be started."""
+
+    job: str
+    text: str
+
+
+class RunnerPlace(msgspec.Struct, frozen=True, tag="runner_place"):
+    """From `runners`, when it has seen to a runner: the folder that the job's output is in."""
+
+    job: str
+    folder: str
+
+
+ToRunners: TypeAlias = StartRunner
+FromRunners: TypeAlias = RunnerFailed | RunnerPlace
+
+CODEC.register("jobs", JobRecords)
+CODEC.register("jobs.driver", StartRunner | RunnerFailed | RunnerPlace)

@@ -1,0 +1,398 @@
+"""What a node's clients ask about locations, and how it is answered."""
+
+from collections.abc import Hashable
+
+import msgspec
+
+from holdall.leases.negotiation import agent_messages as a
+from holdall.leases.negotiation import messages as m
+from holdall.leases.negotiation.interfaces import Asker
+from holdall.leases.negotiation.messages import Declined
+from holdall.machine.contract import Address, CancelTimer, Effect, Message, SetTimer
+from holdall.model import location_frames as f
+from holdall.model.refusals import Refusal
+from holdall.model.terms import LeaseDocument, checked_request
+from holdall.parties.location.answering import WAIT_MS, Answering, Wait
+from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSettings, Outcomes
+from holdall.parties.location.listing import AGAIN_MS, Listings
+from holdall.parties.location.messages import HOST, LOCATION, OfAgent, Petition
+from holdall.parties.location.together import Together
+from holdall.parties.location.vouching import asker_of
+
+OPEN_MAX = 256
+"""Requests of one user that may be open at a time."""
+OVER_MAX = 4096
+
+
+class _Open(msgspec.Struct):
+    """A request that has no lease yet."""
+
+    location: str
+    holder: str
+    offer: LeaseDocument | None = None
+    until_ms: int = 0
+    is_part: bool = False
+    """Of several that are asked together: it is nobody's to take by itself."""
+
+
+class Petitions:
+    """The questions of all clients of a node. `now_ms`: CLOCK_BOOTTIME as the driver told it last."""
+
+    def __init__(self, settings: NegotiatorSettings, dealings: Dealings, answering: Answering) -> None:
+        self._settings, self._dealings, self._answering = settings, dealings, answering
+        self.together = Together(dealings, answering, self._send_part)
+        self.now_ms = 0
+        self.warned: dict[str, str] = {}
+        self._open: dict[str, _Open] = {}
+        self._used: dict[str, tuple[str, int]] = {}
+        """Lease -> (connection, when it said last that it uses it)."""
+        self._over: dict[str, str] = {}
+        self.listings = Listings(dealings, answering)
+        self._asked: dict[str, tuple[str, Asker, OfAgent]] = {}
+        """Questions that go to a manager as they are, until they are answered: location, for whom, which."""
+
+    # ------------------------------------------------------------ questions
+
+    def ask(self, connection: str, petition: Petition, question: f.FromClient, out: list[Effect]) -> Outcomes:
+        """One question of a client."""
+        wait = connection, petition.n
+        settings = self._settings
+        asker = asker_of(petition.user, settings.name, settings.location, petition.groups)
+        match question:
+            case f.ListLocations():
+                self.listings.begin(wait, asker, out)
+            case f.AskTemplates(location):
+                if self._known(location, wait, out):
+                    self._ask_manager(f"templates/{location}", location, asker, m.GetTemplates(), wait, out)
+            case f.AskOffer():
+                return self._request(wait, asker, question, out)
+            case f.AskTogether():
+                return self._ask_together(wait, asker, question, out)
+            case f.ListOffers():
+                self._answering.answer(wait, f.Offers(self._offers(asker)), out)
+            case f.AcceptOffer(lease):
+                return self._accept(wait, asker, lease, out)
+            case f.DeclineOffer(lease):
+                return self._decline(wait, asker, lease, out)
+            case f.HoldLeases(leases, used):
+                self._pass_use_on(asker, used, out)
+                held = tuple(self._held(connection, asker, lease) for lease in leases)
+                self._answering.answer(wait, f.Held(held), out)
+            case f.AskStatus() | f.RenewLease() | f.EndLease():
+                location = f.location_of(question.lease)
+                if self._known(location, wait, out):
+                    return self._of_lease(wait, asker, location, question, out)
+        return []
+
+    def _of_lease(
+        self,
+        wait: Wait,
+        asker: Asker,
+        location: str,
+        question: f.AskStatus | f.RenewLease | f.EndLease,
+        out: list[Effect],
+    ) -> Outcomes:
+        lease, dealings = question.lease, self._dealings
+        agent = dealings.agents[location]
+        mine = lease in agent.held and dealings.asker(lease) == asker
+        match question:
+            case f.AskStatus():
+                self._ask_manager(f"status/{lease}", location, asker, m.GetStatus(lease), wait, out)
+            case f.RenewLease(_, duration, terms):
+                if mine:
+                    self._answering.wait(f"renew/{lease}", wait, out)
+                    return dealings.tell(location, a.RenewNow(lease, duration, terms), out)
+                if duration is None:
+                    text = "this node does not hold that lease any more: say for how long it is to be renewed"
+                    self._answering.deny(wait, "bad-spec", text, out)
+                    return []
+                renewal = m.RenewLeases(0, (m.Renewal(lease, terms),), duration)
+                self._ask_manager(f"renew/{lease}", location, asker, renewal, wait, out)
+            case f.EndLease():
+                if mine:
+                    self._answering.wait(f"end/{lease}", wait, out)
+                    self._note_over(lease, "released")
+                    return dealings.tell(location, a.GiveBack(lease), out)
+                self._ask_manager(f"end/{lease}", location, asker, m.ReleaseLease(lease), wait, out)
+        return []
+
+    def _ask_manager(
+        self, key: str, location: str, asker: Asker, message: OfAgent, wait: Wait, out: list[Effect]
+    ) -> None:
+        self._answering.wait(key, wait, out)
+        self._asked[key] = location, asker, message
+        self._dealings.say(self._dealings.manager(location), asker, message, out)
+        out.append(SetTimer(f"{TIMER}again/{key}", AGAIN_MS))
+
+    def _ask_again(self, key: str, out: list[Effect]) -> None:
+        """The one who was asked may be gone: ask the next one, for as long as somebody waits."""
+        if key not in self._answering.waits:
+            self._asked.pop(key, None)
+        elif key in self._asked:
+            location, asker, message = self._asked[key]
+            self._dealings.doubt(location)
+            self._dealings.say(self._dealings.manager(location), asker, message, out)
+            out.append(SetTimer(f"{TIMER}again/{key}", AGAIN_MS))
+
+    def _known(self, location: str, wait: Wait, out: list[Effect]) -> bool:
+        if self._dealings.agent(location) is not None:
+            return True
+        known = ", ".join(self._dealings.locations()) or "none"
+        named = f"location {location[:64]!r}" if location else "location by that lease"
+        text = f"no node of a {named} is known (known: {known}). See: holdall location list"
+        self._answering.deny(wait, "never", text, out)
+        return False
+
+    def _request(self, wait: Wait, asker: Asker, question: f.AskOffer, out: list[Effect]) -> Outcomes:
+        if not self._known(question.location, wait, out):
+            return []
+        refused = self._wrong(asker, question)
+        if refused is not None:
+            self._answering.answer(wait, refused, out)
+            return []
+        name, known = question.request.request, self._open.get(question.request.request)
+        if known is not None and known.offer is not None:
+            self._answering.answer(wait, self._offer(known.offer, known.until_ms), out)
+            return []
+        self._answering.wait(f"offer/{name}", wait, out, within_ms=2 * WAIT_MS if question.take else WAIT_MS)
+        return self._send(asker, question, out)
+
+    def _ask_together(self, wait: Wait, asker: Asker, question: f.AskTogether, out: list[Effect]) -> Outcomes:
+        names: set[str] = set()
+        for part in question.parts:
+            if not self._known(part.location, wait, out):
+                return []
+            name = part.request.request
+            refused = self._wrong(asker, part)
+            if name in names or name in self._open:
+                refused = f.NoOffer("request.id", text="each part needs an id of its own")
+            if refused is not None:
+                self._answering.answer(wait, refused, out)
+                return []
+            names.add(name)
+        key = self.together.next_key()
+        self._answering.wait(key, wait, out, within_ms=2 * WAIT_MS)
+        return self.together.begin(key, asker, question, out)
+
+    def _send_part(self, asker: Asker, question: f.AskOffer, out: list[Effect]) -> Outcomes:
+        return self._send(asker, question, out, is_part=True)
+
+    def _wrong(self, asker: Asker, question: f.AskOffer) -> f.NoOffer | None:
+        request, known = question.request, self._open.get(question.request.request)
+        try:
+            checked_request(request)
+        except Refusal as refusal:
+            return f.NoOffer(refusal.reason, refusal.where, text=refusal.text)
+        if known is not None and (known.holder != asker.holder or known.location != question.location):
+            return f.NoOffer("request.id", text="another request has this id; take another one")
+        if sum(1 for one in self._open.values() if one.holder == asker.holder) >= OPEN_MAX:
+            return f.NoOffer("busy", text=f"{OPEN_MAX} of your requests are open; take or decline some")
+        return None
+
+    def _send(
+        self, asker: Asker, question: f.AskOffer, out: list[Effect], *, is_part: bool = False
+    ) -> Outcomes:
+        name = question.request.request
+        self._open[name] = _Open(question.location, asker.holder, is_part=is_part)
+        self._dealings.note_asker(name, asker)
+        self._dealings.manager(question.location)
+        return self._dealings.tell(question.location, a.Want(question.request, question.take), out)
+
+    def _offers(self, asker: Asker) -> tuple[f.OfferIs, ...]:
+        return tuple(
+            self._offer(one.offer, one.until_ms)
+            for one in self._open.values()
+            if one.offer is not None and one.holder == asker.holder and not one.is_part
+        )
+
+    def _offer(self, document: LeaseDocument, until_ms: int) -> f.OfferIs:
+        return f.OfferIs(self._answering.shown(document), max(0, until_ms - self.now_ms))
+
+    def _accept(self, wait: Wait, asker: Asker, lease: str, out: list[Effect]) -> Outcomes:
+        location = f.location_of(lease)
+        agent = self._dealings.agents.get(location)
+        request = self._request_of(lease, asker.holder)
+        is_held = agent is not None and lease in agent.held and self._dealings.asker(lease) == asker
+        if request is None and agent is not None and is_held:
+            self._answering.answer(wait, self._lease(agent.held[lease]), out)
+            return []
+        if request is None:
+            self._answering.answer(wait, f.Over(lease, self._over.get(lease, "unknown")), out)
+            return []
+        self._answering.wait(f"accept/{lease}", wait, out, within_ms=2 * WAIT_MS)
+        out.append(CancelTimer(f"{TIMER}offer/{request}"))
+        return self._dealings.tell(location, a.Take(request), out)
+
+    def _decline(self, wait: Wait, asker: Asker, lease: str, out: list[Effect]) -> Outcomes:
+        request = self._request_of(lease, asker.holder)
+        if request is None:
+            self._answering.answer(wait, f.Over(lease, self._over.get(lease, "unknown")), out)
+            return []
+        self._answering.answer(wait, f.Over(lease, "declined"), out)
+        return self._drop(request, "declined", out)
+
+    def _held(self, connection: str, asker: Asker, lease: str) -> f.HeldLease:
+        agent = self._dealings.agents.get(f.location_of(lease))
+        known = self._dealings.asker(lease)
+        if agent is None or lease not in agent.held or known is None or known.holder != asker.holder:
+            return f.HeldLease(lease, reason=self._over.get(lease, "unknown"))
+        self._used[lease] = connection, self.now_ms
+        document = self._answering.shown(agent.held[lease])
+        return f.HeldLease(lease, agent.left_ms(lease), document, warned=self.warned.get(lease, ""))
+
+    def _pass_use_on(self, asker: Asker, used: tuple[f.LeaseUse, ...], out: list[Effect]) -> None:
+        for one in used:
+            agent = self._dealings.agents.get(f.location_of(one.lease))
+            if agent is not None and one.lease in agent.held and self._dealings.asker(one.lease) == asker:
+                host = Address(agent.held[one.lease].host, HOST)
+                self._dealings.say(host, asker, m.UseIs(one.lease, one.uses), out)
+
+    def is_used(self, lease: str) -> bool:
+        """Whether a client has said lately that it uses the lease, so that it is renewed."""
+        used, agent = self._used.get(lease), self._dealings.agents.get(f.location_of(lease))
+        if used is None or agent is None or lease not in agent.held:
+            return False
+        return self.now_ms - used[1] <= agent.held[lease].duration
+
+    # ------------------------------------------------------------ outcomes
+
+    def offered(self, outcome: a.Offered, out: list[Effect]) -> None:
+        """A location has made an offer."""
+        known = self._open.get(outcome.request)
+        if known is None:
+            return
+        known.offer, known.until_ms = outcome.document, self.now_ms + outcome.offer_ms
+        out.append(SetTimer(f"{TIMER}offer/{outcome.request}", outcome.offer_ms))
+        self._answering.settle(f"offer/{outcome.request}", self._offer(outcome.document, known.until_ms), out)
+
+    def not_offered(self, declined: Declined, out: list[Effect]) -> None:
+        """Nothing comes of a request, or of an offer that was taken."""
+        known = self._open.pop(declined.request, None)
+        out.append(CancelTimer(f"{TIMER}offer/{declined.request}"))
+        self._answering.settle(f"offer/{declined.request}", self._answering.declined(declined), out)
+        if known is not None and known.offer is not None:
+            self._note_over(known.offer.lease, declined.reason)
+            over = f.Over(known.offer.lease, declined.reason)
+            self._answering.settle(f"accept/{known.offer.lease}", over, out)
+
+    def got(self, document: LeaseDocument, out: list[Effect]) -> None:
+        """A lease is held in this revision."""
+        self._open.pop(document.request, None)
+        for key in (f"offer/{document.request}", f"accept/{document.lease}", f"renew/{document.lease}"):
+            self._answering.settle(key, self._lease(document), out)
+
+    def lost(self, lease: str, reason: str, out: list[Effect]) -> None:
+        """It may not be used any more."""
+        self._note_over(lease, reason)
+        for request in [name for name, one in self._open.items() if one.offer and one.offer.lease == lease]:
+            del self._open[request]
+        for what in ("accept", "renew"):
+            self._answering.settle(f"{what}/{lease}", f.Over(lease, reason), out)
+
+    def heard(self, sender: Address, message: Message, out: list[Effect]) -> None:
+        """What a manager or a host has said, for those who asked it themselves. The dealings have checked who it is."""
+        settle = self._answering.settle
+        match message:
+            case m.Templates() if sender.part == LOCATION:
+                location = self._dealings.location_at(sender.node)
+                settle(
+                    f"templates/{location}", f.TemplatesAre(location, message.templates, message.suspect), out
+                )
+                self.listings.heard(location, sender.node, message, out)
+            case m.LeaseIs(document):
+                settle(f"status/{document.lease}", self._lease(document), out)
+            case m.UnknownLease(lease):
+                for what in ("status", "end"):
+                    settle(f"{what}/{lease}", f.Over(lease, self._over.get(lease, "unknown")), out)
+            case m.Done(lease):
+                settle(f"end/{lease}", f.Over(lease, "released"), out)
+            case m.Renewed():
+                self._renewed(message, out)
+            case _:
+                pass
+
+    def _renewed(self, message: m.Renewed, out: list[Effect]) -> None:
+        lease, key = message.lease, f"renew/{message.lease}"
+        agent = self._dealings.agents.get(f.location_of(lease))
+        if agent is not None and lease in agent.held:
+            return  # the agent tells what comes of it
+        if message.document is not None:
+            self._answering.settle(key, self._lease(message.document), out)
+        elif message.reason in {"unknown", "ended"}:
+            self._answering.settle(key, f.Over(lease, message.reason), out)
+        else:
+            refused = f.NoOffer(
+                message.reason, message.term, message.rule, best_possible=message.best_possible
+            )
+            self._answering.settle(key, refused, out)
+
+    # ------------------------------------------------------------ ends
+
+    def fired(self, timer: str, out: list[Effect]) -> Outcomes:
+        """A timer of the negotiator's own."""
+        kind, _, rest = timer.partition("/")
+        if kind in {"list", "relist"}:
+            self.listings.fired(kind, int(rest), out)
+        elif kind == "again":
+            self._ask_again(rest, out)
+        elif kind == "offer":
+            return [
+                *self._drop(rest, "lapsed", out),
+                *self.together.not_offered(Declined(rest, "lapsed"), out),
+            ]
+        elif kind == "wait":
+            what, _, name = rest.partition("/")
+            for wait in self._answering.take(rest, out):
+                text = "no manager of the location has answered. See: holdall location list"
+                self._answering.deny(wait, "unreachable", text, out, definite=what in {"templates", "status"})
+            if what == "together":
+                return self.together.give_up(rest, out)
+            if what == "offer":
+                return self._drop(name, "no_answer", out)
+        return []
+
+    def closed(self, connection: str, *, process_gone: bool, out: list[Effect]) -> Outcomes:
+        """A connection has ended. What it used is given back when its process is gone, else it runs out."""
+        self._answering.gone(connection)
+        self.listings.gone(connection)
+        outcomes: Outcomes = []
+        for lease in [one for one, used in self._used.items() if used[0] == connection and process_gone]:
+            del self._used[lease]
+            location = f.location_of(lease)
+            if location in self._dealings.agents:
+                self._note_over(lease, "released")
+                outcomes += self._dealings.tell(location, a.GiveBack(lease), out)
+        return outcomes
+
+    def key(self) -> Hashable:
+        """Equal keys behave alike."""
+        return repr((sorted(self._open.items()), sorted(self._used), sorted(self._over.items())))
+
+    def _drop(self, request: str, reason: str, out: list[Effect]) -> Outcomes:
+        known = self._open.pop(request, None)
+        if known is None:
+            return []
+        out.append(CancelTimer(f"{TIMER}offer/{request}"))
+        if known.offer is not None:
+            self._note_over(known.offer.lease, reason)
+        return self._dealings.tell(known.location, a.Leave(request), out)
+
+    def _request_of(self, lease: str, holder: str) -> str | None:
+        for name, one in self._open.items():
+            if one.is_part or one.offer is None or one.holder != holder:
+                continue
+            if one.offer.lease == lease:
+                return name
+        return None
+
+    def _lease(self, document: LeaseDocument) -> f.LeaseIs:
+        agent = self._dealings.agents.get(f.location_of(document.lease))
+        valid_ms = 0 if agent is None else agent.left_ms(document.lease)
+        return f.LeaseIs(self._answering.shown(document), valid_ms)
+
+    def _note_over(self, lease: str, reason: str) -> None:
+        self._used.pop(lease, None)
+        self.warned.pop(lease, None)
+        self._over[lease] = reason
+        while len(self._over) > OVER_MAX:
+            del self._over[next(iter(self._over))]

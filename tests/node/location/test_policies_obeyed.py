@@ -1,0 +1,116 @@
+"""A node obeys the files of `[policy]`: read at its start, and again as a whole on SIGHUP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node.location.town import Client, net, settled, start, wants
+from node.together import Together, together
+from node.waiting import until
+
+from holdall.model import location_frames as f
+from holdall.model.errors import BadConfig
+
+ALLOW = '[policy]\naccess = "allow"\n'
+
+
+def limit(name: str, most: str) -> str:
+    return f'[[rule]]\nname = "{name}"\nlimit = "net.tx"\nper = "holder"\nmax = "{most}"\n'
+
+
+@pytest.fixture
+def nodes() -> Iterator[Together]:
+    with together() as made:
+        yield made
+
+
+def obeying(nodes: Together, **files: str) -> dict[str, Path]:
+    """A node with these policies: `file` of the host, `location` of its location."""
+    paths = {key: nodes.folder / f"{key}.toml" for key in files}
+    for key, text in files.items():
+        paths[key].write_text(text)
+    named = "".join(f'{key} = "{path}"\n' for key, path in paths.items())
+    config = nodes.folder / "lab1.toml"
+    text = f"{net('100kB/s')}[policy]\n{named}"
+    start(nodes, "lab1", text)
+    # To be read again: what the node was started with, from a file.
+    service = nodes.nodes["lab1"]
+    config.write_text(f'[node]\nname = "lab1"\nlisten = "off"\nlocation = "prague"\n{text}')
+    service.settings = service.settings.__class__(
+        **{
+            field: getattr(service.settings, field)
+            for field in service.settings.__struct_fields__
+            if field != "path"
+        },
+        path=config,
+    )
+    settled(nodes, "lab1", hosts=1)
+    return paths
+
+
+def granted(nodes: Together, name: str, amount: int) -> int | str:
+    """What is offered, then declined; or the rule that refuses it."""
+    with Client(nodes, "lab1") as client:
+        answer = client.offer(wants(name, amount))
+        if isinstance(answer, f.NoOffer):
+            assert answer.reason == "policy"
+            return answer.rule
+        assert isinstance(answer, f.OfferIs)
+        client.ask(f.DeclineOffer(answer.document.lease))
+        found = answer.document.term("net.tx").granted
+        assert isinstance(found, int)
+        return found
+
+
+@pytest.mark.parametrize("scope", ["file", "location"])
+def test_p1_a_limit_of_host_or_location_is_obeyed_and_read_again(nodes: Together, scope: str) -> None:
+    paths = obeying(nodes, **{scope: ALLOW + limit("each", "30kB/s")})
+    assert granted(nodes, "r1", 50_000) == 30_000
+    paths[scope].write_text(ALLOW + limit("each", "20kB/s"))
+    nodes.call(nodes.nodes["lab1"].reload)
+    until(lambda: "reloaded" in nodes.logs["lab1"].getvalue(), "it was read again")
+    assert granted(nodes, "r2", 50_000) == 20_000
+    paths[scope].write_text('[policy]\naccess = "deny"\n')
+    nodes.call(nodes.nodes["lab1"].reload)
+    until(lambda: nodes.logs["lab1"].getvalue().count('"reloaded"') == 2, "it was read again")
+    assert granted(nodes, "r3", 50_000) == "policy.access"
+
+
+def test_both_policies_apply_and_the_smaller_amount_wins(nodes: Together) -> None:
+    obeying(nodes, file=ALLOW + limit("host", "40kB/s"), location=ALLOW + limit("all", "60kB/s"))
+    assert granted(nodes, "r1", 90_000) == 40_000
+
+
+def test_a_file_that_can_not_be_used_changes_nothing(nodes: Together) -> None:
+    good = ALLOW + limit("each", "30kB/s")
+    paths = obeying(nodes, file=good, location=good)
+    paths["file"].write_text(ALLOW + limit("each", "10kB/s"))
+    for bad in (
+        "no toml",
+        ALLOW + '[[rule]]\nname = "x"\nallow = ["*"]\nwho = "agent.role =="\n',
+        ALLOW + '[[rule]]\nname = "x"\nallow = ["*"]\nwho = "agent.nobody == 1"\n',
+    ):
+        paths["location"].write_text(bad)
+        log = nodes.logs["lab1"]
+        before = log.getvalue().count("not reloaded")
+        nodes.call(nodes.nodes["lab1"].reload)
+        until(lambda: log.getvalue().count("not reloaded") > before, "it is refused")  # noqa: B023
+        assert granted(nodes, f"r{before}", 50_000) == 30_000
+
+
+def test_a_node_does_not_start_with_a_policy_that_can_not_be_used(nodes: Together) -> None:
+    with pytest.raises(BadConfig, match=r"location\.toml"):
+        obeying(nodes, location="[[rule]]\n")
+
+
+def test_a_condition_sees_who_asks_and_the_group_of_the_kernel(nodes: Together) -> None:
+    rule = (
+        '[[rule]]\nname = "of-here"\nallow = ["net.*"]\n'
+        'who = \'agent.affiliation == "prague" && agent.id.endsWith("@lab1") && size(agent.groups) > 0\'\n'
+        '[[rule]]\nname = "short"\nlimit = "duration"\nmax = "5 s"\n'
+    )
+    obeying(nodes, file='[policy]\naccess = "deny"\n' + rule)
+    with Client(nodes, "lab1") as client:
+        answer = client.offer(wants("r1", 1000))
+        assert isinstance(answer, f.OfferIs), answer
+        assert answer.document.duration == 5000

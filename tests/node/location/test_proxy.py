@@ -1,0 +1,243 @@
+"""`holdall proxy` at a real node: bytes go out at the leased rate, and what was used is in the status and in the account."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+
+import pytest
+from node.location.town import Client, die, net, settled, start, wants
+from node.together import Together, together
+from node.waiting import until
+
+from holdall.cli.proxy import read_address, show_address
+from holdall.client.conversation import Conversation
+from holdall.client.forwarding import capacity_of
+from holdall.model import frames
+from holdall.model import location_frames as f
+from holdall.model.errors import BadSpec
+from holdall.model.terms import LeaseDocument, TermStatus
+
+RATE = 200_000
+DEPTH = RATE // 20
+"""What the gate lets out at once: the rate's 50 ms."""
+
+
+@pytest.fixture
+def nodes() -> Iterator[Together]:
+    with together() as made:
+        start(made, "lab1", net("1MB/s"))
+        settled(made, "lab1", hosts=1)
+        yield made
+
+
+class Sink:
+    """A server that counts what comes, answers with a letter at the end, and remembers when each byte was there."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.came: list[tuple[float, int]] = []
+        self.broken = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def count(self) -> int:
+        return sum(size for _, size in list(self.came))
+
+    def busiest_second(self) -> int:
+        came = list(self.came)
+        return max(
+            (sum(size for at, size in came if begun <= at < begun + 1) for begun, _ in came), default=0
+        )
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._read, args=(connection,), daemon=True).start()
+
+    def _read(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                while data := connection.recv(65_536):
+                    self.came.append((time.monotonic(), len(data)))
+                connection.sendall(b"!")
+            except OSError:
+                self.broken += 1
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    made = Sink()
+    yield made
+    made.close()
+
+
+@contextlib.contextmanager
+def proxying(nodes: Together, lease: str, sink: Sink, *more: str) -> "Generator[subprocess.Popen[str]]":
+    """The command, which has printed where it listens."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "holdall.cli", "proxy", "--lease", lease),
+            *("--listen", "0", "--to", f"127.0.0.1:{sink.port}", *more),
+        ],
+        env={**os.environ, "HOLDALL_URL": f"unix://{nodes.nodes['lab1'].settings.socket}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def connected(process: "subprocess.Popen[str]") -> socket.socket:
+    assert process.stdout is not None
+    host, _, port = process.stdout.readline().strip().rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def lease_of(client: Client, name: str = "r1", *, duration: int = 4_000) -> str:
+    taken = client.offer(wants(name, RATE, duration=duration), take=True)
+    assert isinstance(taken, f.LeaseIs), taken
+    return taken.document.lease
+
+
+def test_e1_bytes_go_out_at_the_leased_rate_and_what_was_used_is_told(nodes: Together, sink: Sink) -> None:
+    size = 300_000
+    with Client(nodes, "lab1") as client:
+        lease = lease_of(client)
+        with proxying(nodes, lease, sink) as process, connected(process) as sender:
+            begun = time.monotonic()
+            sender.sendall(b"x" * size)
+            sender.shutdown(socket.SHUT_WR)
+            assert sender.recv(10) == b"!"
+            passed = time.monotonic() - begun
+            assert sink.count == size
+            assert size <= RATE * passed + DEPTH + 1
+            assert sink.busiest_second() <= RATE + DEPTH + 1
+
+            def used() -> bool:
+                status = client.ask(f.AskStatus(lease))
+                assert isinstance(status, f.LeaseIs)
+                term = status.document.term("net.tx")
+                return (term.used.total, term.enforced) == (size, "process") and status.document.revision > 1
+
+            until(used, "the host knows what was used, and the lease was renewed meanwhile")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            assert process.stderr is not None
+            assert f"rate      {RATE:,} B/s, granted by lab1" in process.stderr.read()
+        # Nobody uses it any more, so the node has given it back.
+
+        def over() -> bool:
+            status = client.ask(f.AskStatus(lease))
+            return isinstance(status, f.LeaseIs) and status.document.state in {"released", "expired"}
+
+        until(over, "the lease is over")
+    with Conversation(str(nodes.nodes["lab1"].settings.socket)) as node:
+        rows = node.listing(frames.Ask(n=node.number(), what="usage", arg="lease")).usage
+        mine = node.listing(frames.Ask(n=node.number(), what="usage", arg="affiliation")).usage
+        assert [(one.group, one.term, one.used) for one in mine] == [("prague", "net.tx", size)]
+    (row,) = rows
+    assert (row.group, row.term, row.kind, row.used, row.now, row.leases) == (
+        *(lease, "net.tx", "capacity", size, 0, 1),
+    )
+    assert row.stretches >= 2
+    assert int(row.amount_ms) == RATE * row.held_ms
+    assert row.used <= int(row.amount_ms) // 1000 + DEPTH
+
+
+def test_e2_when_the_lease_is_over_not_a_byte_more_goes_out(nodes: Together, sink: Sink) -> None:
+    with Client(nodes, "lab1") as client:
+        lease = lease_of(client)
+        with proxying(nodes, lease, sink) as process, connected(process) as sender:
+            sender.sendall(b"x" * 1000)
+            until(lambda: sink.count == 1000, "the first bytes are there")
+            assert client.ask(f.EndLease(lease)) == f.Over(lease, "released")
+            assert process.wait(60) == 79
+            assert process.stderr is not None
+            assert f"lease {lease} is over: released" in process.stderr.read()
+            with contextlib.suppress(OSError):
+                sender.sendall(b"y" * 1000)
+                assert sender.recv(10) == b""
+        assert sink.count == 1000
+        until(lambda: sink.broken == 1, "the other side has seen a reset, not an end")
+
+
+@pytest.mark.system
+def test_a_proxy_goes_on_when_its_node_is_killed_and_starts_again(nodes: Together, sink: Sink) -> None:
+    with Client(nodes, "lab1") as client:
+        lease = lease_of(client, duration=20_000)
+    with proxying(nodes, lease, sink) as process, connected(process) as sender:
+        sender.sendall(b"x" * 1000)
+        until(lambda: sink.count == 1000, "the first bytes are there")
+        die(nodes, "lab1")
+        sender.sendall(b"x" * 1000)
+        until(lambda: sink.count == 2000, "no node is needed for what is leased")
+        start(nodes, "lab1", net("1MB/s"))
+        settled(nodes, "lab1", hosts=1)
+        with Client(nodes, "lab1") as client:
+
+            def renewed() -> bool:
+                status = client.ask(f.AskStatus(lease))
+                assert isinstance(status, f.LeaseIs)
+                return status.document.state == "active" and status.document.revision > 1
+
+            until(renewed, "the lease was renewed after the start")
+        sender.sendall(b"x" * 1000)
+        until(lambda: sink.count == 3000, "and bytes go on")
+        assert process.poll() is None
+
+
+def test_a_lease_of_somebody_else_or_without_such_a_rate_forwards_nothing(
+    nodes: Together, sink: Sink
+) -> None:
+    with proxying(nodes, "L-prague-nobody-1", sink) as process:
+        assert process.wait(60) == 79
+    with Client(nodes, "lab1") as client:
+        lease = lease_of(client)
+        with proxying(nodes, lease, sink, "--term", "cpu") as process:
+            assert process.wait(60) == 64
+            assert process.stderr is not None
+            assert "has no capacity 'cpu'. It has: net.tx" in process.stderr.read()
+    assert sink.count == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "host", "host:", "host:x", "host:70000", "a:b:1", "host:\u0663", "1:-2"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(BadSpec):
+        read_address(text, "--to")
+
+
+def test_addresses() -> None:
+    assert read_address("4000", "--listen", host="127.0.0.1") == ("127.0.0.1", 4000)
+    assert read_address("files.lab:873", "--to") == ("files.lab", 873)
+    assert read_address("[fd00::1]:873", "--to") == ("fd00::1", 873)
+    assert show_address(("fd00::1", 873)) == "[fd00::1]:873"
+
+
+def test_which_capacity_of_a_lease_is_the_rate() -> None:
+    terms = (
+        TermStatus("a", "capacity", 1, 1),
+        TermStatus("b", "capacity", 2, 2),
+        TermStatus("c", "pool", 1, 1),
+    )
+    document = LeaseDocument("L-1", "p", "h", 1, "ann", "active", 1, 1000, "r", terms)
+    assert capacity_of(document, "b").granted == 2
+    for term in ("", "c"):
+        with pytest.raises(BadSpec):
+            capacity_of(document, term)
