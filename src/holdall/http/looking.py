@@ -1,0 +1,203 @@
+"""Routes that look: pools, units, leases, queue, why, log, nodes, and who one is."""
+
+from holdall.http import words
+from holdall.http.api import Asking, Told
+from holdall.http.rows import has, nodes_of, not_asked, page, pools_of, units_of
+from holdall.http.speaking import ANSWER_SECONDS_MAX
+from holdall.model import frames
+from holdall.model.durations import parse_duration
+from holdall.model.job_frames import JobList, JobRow, JobRows
+from holdall.model.why import Why
+from holdall.node.release import version
+
+
+async def pools(asking: Asking) -> words.Pools:
+    """Pools without their units."""
+    query: words.PoolsQuery = asking.query
+    parts = await asking.place.reading.get("pools")
+    rows = [
+        row
+        for row in pools_of(parts).values()
+        if query.pool in {"", row.pool} and query.node in {"", row.node} and has(query.q, row.id)
+    ]
+    shown, after = page(rows, lambda row: (row.id,), after=query.after, limit=query.limit)
+    return words.Pools(total=len(rows), next=after, not_asked=not_asked(parts), pools=shown)
+
+
+async def units(asking: Asking) -> words.Units:
+    """Units with the leases that have them."""
+    query: words.UnitsQuery = asking.query
+    listed = await asking.place.reading.get("pools")
+    leases = await asking.place.reading.get("who")
+    rows = [
+        row
+        for row in units_of(listed, leases)
+        if query.pool in {"", row.pool}
+        and query.node in {"", row.node}
+        and query.state in {"", row.state}
+        and query.holder in {"", row.holder}
+        and has(query.q, row.id, row.holder, row.reason, row.note, row.lease, *row.labels.values())
+    ]
+    shown, after = page(
+        rows, lambda row: (row.pool, row.node, len(row.unit), row.unit), after=query.after, limit=query.limit
+    )
+    return words.Units(total=len(rows), next=after, not_asked=not_asked(listed, leases), units=shown)
+
+
+async def leases(asking: Asking) -> words.Leases:
+    """Who holds what."""
+    query: words.ClaimsQuery = asking.query
+    parts = await asking.place.reading.get("who")
+    rows = [view for part in parts for view in part.leases if _lease_fits(view, query)]
+    shown, after = page(rows, lambda row: (row.since_ms, row.lease), after=query.after, limit=query.limit)
+    return words.Leases(total=len(rows), next=after, not_asked=not_asked(parts), leases=shown)
+
+
+def _lease_fits(view: frames.LeaseView, query: words.ClaimsQuery) -> bool:
+    return (
+        (not query.pool or any(unit.pool == query.pool for unit in view.units))
+        and (not query.node or any(unit.node == query.node for unit in view.units))
+        and query.holder in {"", view.holder}
+        and has(
+            query.q,
+            view.lease,
+            view.holder,
+            view.reason,
+            view.user,
+            *(f"{one.pool}/{one.name}@{one.node}" for one in view.units),
+        )
+    )
+
+
+async def lease(asking: Asking) -> words.OneLease:
+    """One lease with its history."""
+    listing = await asking.place.reading.single("show", asking.path["lease"])
+    view = listing.leases[0] if listing.leases else None
+    return words.OneLease(lease=view, log=listing.log, not_asked=listing.not_asked)
+
+
+async def queue(asking: Asking) -> words.Waiting:
+    """Who waits, and why."""
+    query: words.ClaimsQuery = asking.query
+    parts = await asking.place.reading.get("queue")
+    rows = [why for part in parts for why in part.waits if _wait_fits(why, query)]
+    shown, after = page(rows, lambda row: (row.since_ms, row.claim), after=query.after, limit=query.limit)
+    return words.Waiting(total=len(rows), next=after, not_asked=not_asked(parts), waiting=shown)
+
+
+def _wait_fits(why: Why, query: words.ClaimsQuery) -> bool:
+    """A pool is wanted when a SPEC of the claim names it, or the claim stands in line for it somewhere."""
+    pools = {name for line in why.lines for name in line.pools} | {
+        name for need in why.needs for name in need.spec.partition(",")[0].rpartition(":")[0].split("+")
+    }
+    pools |= {name for need in why.needs for name in need.spec.partition(",")[0].partition(":")[0].split("+")}
+    nodes = {why.node} | {line.node for line in why.lines}
+    return (
+        (not query.pool or query.pool in pools)
+        and (not query.node or query.node in nodes)
+        and query.holder in {"", why.holder}
+        and has(query.q, why.claim, why.holder, why.reason, *(need.spec for need in why.needs))
+    )
+
+
+async def why(asking: Asking) -> words.OneWhy:
+    """Why one claim waits, as `holdall why --json`."""
+    listing = await asking.place.reading.single("why", asking.path["claim"])
+    wait = listing.waits[0] if listing.waits else None
+    return words.OneWhy(why=wait, leases=listing.leases, log=listing.log, not_asked=listing.not_asked)
+
+
+async def log(asking: Asking) -> words.Log:
+    """What happened, newest first."""
+    query: words.LogQuery = asking.query
+    since_ms = parse_duration(query.since, what="since") if query.since else None
+    parts = await asking.place.reading.get("log", since_ms)
+    rows = [
+        row
+        for part in parts
+        for row in part.log
+        if query.node in {"", row.node}
+        and query.kind in {"", row.kind}
+        and row.lease.startswith(query.lease)
+        and (not query.pool or any(unit.startswith(f"{query.pool}/") for unit in row.units))
+        and has(query.q, row.lease, row.holder, row.text, row.kind, *row.units)
+    ]
+    shown, after = page(
+        rows,
+        lambda row: (row.at_ms, row.node, row.seq),
+        after=query.after,
+        limit=query.limit,
+        newest_first=True,
+    )
+    return words.Log(total=len(rows), next=after, not_asked=not_asked(parts), log=shown)
+
+
+async def nodes(asking: Asking) -> words.Nodes:
+    """The node that answers, and those that it knows."""
+    parts = await asking.place.reading.get("node")
+    return words.Nodes(nodes=tuple(nodes_of(parts).values()))
+
+
+async def me(asking: Asking) -> words.Me:
+    """Who asks, and what is permitted."""
+    caller = asking.caller
+    return words.Me(
+        node=asking.place.orders.node,
+        version=version(),
+        user=caller.user,
+        via=caller.via,  # type: ignore[arg-type]
+        may=caller.may,  # type: ignore[arg-type]
+    )
+
+
+async def state(asking: Asking) -> words.Snapshot:
+    """The snapshot of the stream."""
+    return await asking.place.mirror.snapshot()
+
+
+async def usage(asking: Asking) -> words.Usage:
+    """What was used, of the node that answers."""
+    parts = await asking.place.reading.get("usage")
+    return words.Usage(usage=tuple(row for part in parts for row in part.usage))
+
+
+async def jobs(asking: Asking) -> words.Jobs:
+    """The jobs of the node that answers, the youngest last."""
+    talk = await asking.place.reading.talk()
+    rows: list[JobRow] = []
+    async for part in talk.answers(JobList(n=talk.number()), within_s=ANSWER_SECONDS_MAX):
+        if not isinstance(part, JobRows):
+            break
+        rows += part.rows
+        if not part.more:
+            break
+    return words.Jobs(jobs=tuple(rows))
+
+
+async def doctor(asking: Asking) -> words.Findings:
+    """What could keep nodes from granting, as far as the node that answers knows."""
+    found: list[words.Finding] = []
+    for node in nodes_of(await asking.place.reading.get("node")).values():
+        if node.state == "serving":
+            found.append(words.Finding("node", "ok", f"{node.node} serves"))
+        elif node.state == "draining":
+            found.append(
+                words.Finding("node", "warning", f"{node.node} is draining. Grant again: holdall drain --end")
+            )
+        elif node.state == "quarantine":
+            found.append(words.Finding("node", "warning", f"{node.node} is in quarantine after a restart"))
+        else:
+            found.append(words.Finding("node", "warning", f"{node.node} is {node.state}"))
+        if node.version and node.version != version():
+            text = f"{node.node} runs {node.version}, this server {version()}"
+            found.append(words.Finding("version", "warning", text))
+    for unit in units_of(await asking.place.reading.get("pools"), ()):
+        if unit.state == "quarantined":
+            text = f"{unit.id} is in quarantine{f' ({unit.note})' if unit.note else ''}. Look at it, then: holdall clear {unit.pool}/{unit.unit}"
+            found.append(words.Finding("unit", "warning", text))
+    return words.Findings(findings=tuple(found))
+
+
+def created(answer: words.Answer, *, location: str = "") -> Told:
+    """201, with where it is."""
+    return Told(answer, 201, {"Location": location} if location else {})

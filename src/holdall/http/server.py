@@ -1,0 +1,150 @@
+"""The process: orders from standard input, sockets that the node has opened, and a loop until the node ends."""
+
+import asyncio
+import os
+import socket
+import struct
+import sys
+from typing import Any, cast
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdall.http.api import Route, serve
+from holdall.http.callers import UNIX
+from holdall.http.log import make_log
+from holdall.http.pages import HEADERS
+from holdall.http.place import Place
+from holdall.http.problems import detail_of, respond
+from holdall.http.spans import Spans, spans_of
+from holdall.http.table import BESIDE, V1
+from holdall.model import frames
+from holdall.node.front import FrontOrders
+
+ORDERS_BYTES_MAX = 1 << 20
+CONNECTIONS_MAX = 1000
+KEEP_ALIVE_S = 30
+HEAD_BYTES_MAX = 32 * 1024
+END_WITHIN_S = 2
+
+
+def main() -> int:
+    """Serve until standard input ends, which is when the node has."""
+    line = sys.stdin.buffer.readline(ORDERS_BYTES_MAX)
+    if not line.endswith(b"\n"):
+        sys.stderr.write("holdall.http is started by a node, which tells it what to do: holdall serve\n")
+        return 64
+    orders = msgspec.json.decode(line, type=FrontOrders)
+    asyncio.run(_serve(orders))
+    return 0
+
+
+async def _serve(orders: FrontOrders) -> None:
+    place = Place(orders, make_log())
+    server = uvicorn.Server(configuration(application(place), orders))
+    loop = asyncio.get_running_loop()
+    os.set_blocking(sys.stdin.fileno(), False)
+    loop.add_reader(sys.stdin.fileno(), _perhaps_over, server)
+    sockets = [socket.socket(fileno=number) for number in (orders.tcp, orders.unix) if number is not None]
+    # The signals of a terminal are the node's; it ends us.
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    spans = spans_of(orders.node)
+    if isinstance(spans, str):
+        place.log("no spans", level="warning", why=spans)
+    counting = loop.create_task(place.meters.watch(spans.row if isinstance(spans, Spans) else _unheard))
+    try:
+        await server.serve(sockets)
+    finally:
+        counting.cancel()
+        place.close()
+
+
+def configuration(app: Starlette, orders: FrontOrders) -> uvicorn.Config:
+    """How uvicorn serves."""
+    http = orders.http
+    return uvicorn.Config(
+        app,
+        http=Peer,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=END_WITHIN_S,
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        ssl_certfile=None if http.certificate is None else str(http.certificate),
+        ssl_keyfile=None if http.key is None else str(http.key),
+    )
+
+
+def application(place: Place) -> Starlette:
+    """All routes, each answered by `api.serve`."""
+    app = Starlette(
+        routes=[_route(route, place) for route in (*V1, *BESIDE)],
+        exception_handlers={HTTPException: _http_problem, 404: _http_problem, 405: _http_problem},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _route(route: Route, place: Place) -> StarletteRoute:
+    async def endpoint(request: Request) -> Response:
+        response = await serve(route, place, request)
+        place.meters.requests.labels(f"{route.method} {route.path}", str(response.status_code)).inc()
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return StarletteRoute(route.path, endpoint, methods=[route.method])
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == 405:
+        response = respond(
+            detail_of(
+                "method", f"{request.method} is not for {request.url.path[:200]}. See: /v1/openapi.json"
+            )
+        )
+        if isinstance(error, HTTPException) and error.headers:
+            response.headers.update(error.headers)
+    else:
+        response = respond(
+            detail_of("not-found", f"nothing is at {request.url.path[:200]}. See: /v1/openapi.json")
+        )
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+class Peer(H11Protocol):
+    """Of a unix socket the kernel says who connects; the routes see it as the client's address."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer = cast("socket.socket", transport.get_extra_info("socket"))
+        if peer.family == socket.AF_UNIX:
+            credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            _, uid, _ = struct.unpack("3i", credentials)
+            self.client: Any = (f"{UNIX}{uid}", 0)
+
+
+def _unheard(row: frames.LogRow) -> None:
+    del row
+
+
+def _perhaps_over(server: uvicorn.Server) -> None:
+    """Nothing more is said on standard input; its end is ours."""
+    if not os.read(sys.stdin.fileno(), 1 << 16):
+        server.should_exit = True
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

@@ -1,0 +1,416 @@
+"""What requests say and answers tell, beside the rows of `model.frames`; the description for programs is made of these."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from holdall.http.problems import ProblemDetail
+from holdall.model import frames
+from holdall.model.job_frames import JobRow
+from holdall.model.why import Why
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Word = Annotated[str, msgspec.Meta(max_length=200)]
+Line = Annotated[str, msgspec.Meta(max_length=1000)]
+Duration = Annotated[str, msgspec.Meta(max_length=40)]
+"""`90s`, `10m`, `2h`, `inf`"""
+
+# Questions
+
+
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+class PageQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which page, and what is found anywhere in a row."""
+
+    limit: Limit = 100
+    after: Word = ""
+    q: Word = ""
+
+
+class PoolsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which pools."""
+
+    pool: Word = ""
+    node: Word = ""
+
+
+class UnitsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which units."""
+
+    pool: Word = ""
+    node: Word = ""
+    state: Word = ""
+    holder: Word = ""
+
+
+class ClaimsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which leases or claims."""
+
+    pool: Word = ""
+    node: Word = ""
+    holder: Word = ""
+
+
+class LogQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which lines of the history."""
+
+    since: Duration = ""
+    node: Word = ""
+    kind: Word = ""
+    lease: Word = ""
+    pool: Word = ""
+
+
+class LoginQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which link."""
+
+    code: str = ""
+
+
+class EventsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`last`: the id of the last event that was read."""
+
+    last: Word = ""
+
+
+class WaitQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for a change."""
+
+    wait: Duration = ""
+
+
+# Rows
+
+
+class PoolSummary(msgspec.Struct, frozen=True):
+    """A pool without its units."""
+
+    id: str
+    pool: str
+    node: str
+    labels: dict[str, str]
+    reach: str
+    state: str
+    total: int
+    free: int
+    held: int
+    unusable: int
+    waiting: int
+
+
+class UnitShown(msgspec.Struct, frozen=True):
+    """A unit with what is known of the lease that has it."""
+
+    id: str
+    pool: str
+    node: str
+    labels: dict[str, str]
+    unit: str
+    state: str
+    fence: int
+    lease: str = ""
+    holder: str = ""
+    reason: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    expires_ms: int | None = None
+    renewing: bool | None = None
+    note: str = ""
+    party: str = ""
+
+
+class NodeShown(msgspec.Struct, frozen=True):
+    """A node; what only it knows is null for others than the one that answers."""
+
+    node: str
+    id: str
+    here: bool
+    state: str
+    address: str
+    location: str
+    silent_ms: int
+    pools: int
+    version: str
+    units: int | None = None
+    leases: int | None = None
+    waiting: int | None = None
+    quarantine_ms: int | None = None
+    since_ms: int | None = None
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over the system."""
+
+    pools: int
+    units: int
+    free: int
+    held: int
+    unusable: int
+    leases: int
+    waiting: int
+    longest_wait_ms: int
+    silent: int
+    """Nodes that are not heard."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the doctor."""
+
+    about: str
+    state: Literal["ok", "warning", "error"]
+    text: str
+
+
+# Answers
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Every answer has the version of its form."""
+
+    v: Literal[1] = 1
+
+
+class Page(Answer, frozen=True, kw_only=True):
+    """`next` is the `after` of the next page."""
+
+    total: int
+    next: str | None
+    not_asked: tuple[frames.NotAsked, ...] = ()
+
+
+class Pools(Page, frozen=True, kw_only=True):
+    """A page of pools."""
+
+    pools: tuple[PoolSummary, ...]
+
+
+class Units(Page, frozen=True, kw_only=True):
+    """A page of units."""
+
+    units: tuple[UnitShown, ...]
+
+
+class Leases(Page, frozen=True, kw_only=True):
+    """A page of leases."""
+
+    leases: tuple[frames.LeaseView, ...]
+
+
+class Waiting(Page, frozen=True, kw_only=True):
+    """A page of waiting claims."""
+
+    waiting: tuple[Why, ...]
+
+
+class Log(Page, frozen=True, kw_only=True):
+    """A page of the history."""
+
+    log: tuple[frames.LogRow, ...]
+
+
+class OneLease(Answer, frozen=True, kw_only=True):
+    """With its history; null: it has ended."""
+
+    lease: frames.LeaseView | None
+    log: tuple[frames.LogRow, ...] = ()
+    not_asked: tuple[frames.NotAsked, ...] = ()
+
+
+class OneWhy(Answer, frozen=True, kw_only=True):
+    """Null: it waits no more; then `leases` has what became of it, or `log` its history."""
+
+    why: Why | None
+    leases: tuple[frames.LeaseView, ...] = ()
+    log: tuple[frames.LogRow, ...] = ()
+    not_asked: tuple[frames.NotAsked, ...] = ()
+
+
+class Nodes(Answer, frozen=True, kw_only=True):
+    """All nodes."""
+
+    nodes: tuple[NodeShown, ...]
+
+
+class Me(Answer, frozen=True, kw_only=True):
+    """Who asks."""
+
+    node: str
+    version: str
+    user: str
+    via: Literal["socket", "token", "login", "nobody"]
+    may: tuple[Literal["see", "claim", "kick"], ...]
+
+
+class Findings(Answer, frozen=True, kw_only=True):
+    """What could keep nodes from granting."""
+
+    findings: tuple[Finding, ...]
+
+
+class Usage(Answer, frozen=True, kw_only=True):
+    """What was used."""
+
+    usage: tuple[frames.UsageRow, ...]
+
+
+class Jobs(Answer, frozen=True, kw_only=True):
+    """Jobs of the node that answers."""
+
+    jobs: tuple[JobRow, ...]
+
+
+class Snapshot(Answer, frozen=True, kw_only=True):
+    """The state of the system, and the newest of its history."""
+
+    at_ms: int
+    node: str
+    totals: Totals
+    nodes: tuple[NodeShown, ...]
+    pools: tuple[PoolSummary, ...]
+    leases: tuple[frames.LeaseView, ...]
+    waiting: tuple[Why, ...]
+    log: tuple[frames.LogRow, ...]
+    not_asked: tuple[frames.NotAsked, ...] = ()
+
+
+class Token(Answer, frozen=True, kw_only=True):
+    """A new access token; it is told this once."""
+
+    token: str
+    name: str
+    may: Literal["see", "act"]
+
+
+class TokenRow(msgspec.Struct, frozen=True):
+    """An access token without its secret."""
+
+    name: str
+    may: str
+    at_ms: int
+
+
+class Tokens(Answer, frozen=True, kw_only=True):
+    """Access tokens of one user."""
+
+    tokens: tuple[TokenRow, ...]
+
+
+class Login(Answer, frozen=True, kw_only=True):
+    """Opens the dashboard once."""
+
+    path: str
+    valid_s: int
+
+
+class Done(Answer, frozen=True, kw_only=True):
+    """Something was done; `text` is for people."""
+
+    text: str
+
+
+class Released(Answer, frozen=True, kw_only=True):
+    """As `holdall release --json`."""
+
+    lease: str
+    what: str
+    free_by_ms: int = 0
+
+
+class Renewed(Answer, frozen=True, kw_only=True):
+    """A lease with its new end."""
+
+    lease: frames.LeaseView
+
+
+class ClaimShown(Answer, frozen=True, kw_only=True):
+    """A claim that was made here, and what has become of it."""
+
+    claim: str
+    state: Literal["waiting", "granted", "ended"]
+    beat_ms: int
+    """Say so often that you are there."""
+    why: Why | None = None
+    lease: frames.LeaseView | None = None
+    key: str = ""
+    valid_for_ms: int | None = None
+    """Counted from before the request was sent."""
+    for_left_ms: int | None = None
+    revoked: str = ""
+    """Not empty: stop using it and release it."""
+    problem: ProblemDetail | None = None
+
+
+# Bodies of requests
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing, or an empty object."""
+
+
+Spec = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+
+
+class ClaimBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for all needs or none."""
+
+    needs: Annotated[
+        tuple[Spec | Annotated[tuple[Spec, ...], msgspec.Meta(min_length=1, max_length=4)], ...],
+        msgspec.Meta(min_length=1, max_length=32),
+    ]
+    """Each a SPEC, or alternatives."""
+    wait: Duration = ""
+    hold_for: Duration = msgspec.field(name="for", default="")
+    ttl: Duration = ""
+    reason: Line = ""
+    holder: Word = ""
+    detached: bool = False
+    allow_future: bool = False
+
+
+class BeatBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`key`: takes a lease up again that this server does not know."""
+
+    key: Word = ""
+
+
+class ReleaseBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`key`: of the lease, or its printed id."""
+
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    wait: bool = False
+
+
+class RenewBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`for`: the new hard end, counted from now."""
+
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    hold_for: Duration = msgspec.field(name="for")
+
+
+class KickBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why, and whether without the holder."""
+
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+    unsafe: bool = False
+
+
+class DrainBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """False: grant again."""
+
+    on: bool = True
+
+
+class ClearBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`unit`: as POOL/UNIT."""
+
+    unit: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class TokenBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Its name, and what it may."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=63, pattern="^[a-z0-9][a-z0-9._-]*$")]
+    may: Literal["see", "act"] = "act"

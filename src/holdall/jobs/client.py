@@ -1,0 +1,210 @@
+"""Jobs as a client sees them: begun, listed, followed, cancelled. Blocking; one conversation with the node at a time."""
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdall.client.address import find_socket
+from holdall.client.conversation import Conversation
+from holdall.client.wishes import default_agent
+from holdall.jobs.conditions import BadCondition
+from holdall.jobs.entries import Entry, decode_entry
+from holdall.jobs.file import ReadJob
+from holdall.jobs.machine import JobMachine, NotOfThisJob
+from holdall.jobs.satisfiable import check_needs
+from holdall.jobs.spec import JobSpec, decode_job, encode_job
+from holdall.model import frames
+from holdall.model.errors import HoldallError, Unreachable
+from holdall.model.job_frames import (
+    JobBegun,
+    JobCancel,
+    JobFollow,
+    JobList,
+    JobRow,
+    JobRows,
+    JobStart,
+    JobTold,
+)
+
+PASSED_ON = ("PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV")
+"""Of the environment of who begins a job, beside LC_…, its commands get these; others stand in its `env`."""
+AGAIN_S = 0.3
+AWAY_S_MAX = 120.0
+"""How long one who follows a job waits for a node that has gone."""
+
+
+class JobView:
+    """What is known of a job; `machine` has the state that its log leads to."""
+
+    def __init__(self, row: JobRow, spec: JobSpec) -> None:
+        self.row = row
+        self.machine = JobMachine(spec)
+        self.log: list[Entry] = []
+        self.notes: dict[str, str] = {}
+        """Instance -> what it waits for or does, of those under way."""
+        self.fresh: list[Entry] = []
+        """Entries that the latest news brought."""
+
+    @property
+    def spec(self) -> JobSpec:
+        """What the job is."""
+        return self.machine.job
+
+    def add(self, told: JobTold) -> None:
+        """News of it. Entries that are known already are passed over."""
+        self.row = told.row
+        if told.notes:
+            self.notes = dict(told.notes)
+        try:
+            self.fresh = [decode_entry(data) for data in told.entries[max(0, len(self.log) - told.first) :]]
+            for entry in self.fresh:
+                self.machine.apply(entry)
+                self.log.append(entry)
+        except (msgspec.DecodeError, NotOfThisJob) as problem:
+            raise HoldallError(f"the log of this job was written by another release: {problem}") from None
+
+
+def socket_path(url: str = "") -> Path:
+    """Of the node to talk to. Raises Unreachable or BadSpec."""
+    return find_socket(url or None)
+
+
+def begin(path: Path, read: ReadJob, *, check: bool = True) -> JobRow:
+    """Start a job on the node at `path`; returns when it is kept there. Raises BadJob before anything has begun.
+
+    `check`: also that all needs can be met with the units that exist.
+    """
+    # Drawn here: if the answer is lost, the same job is asked for again, and never begun twice.
+    key = secrets.token_hex(16)
+    check_only(path, read, future=not check)
+    return _patiently(path, lambda node: _begin(node, read.spec, key))
+
+
+def check_only(path: Path, read: ReadJob, *, future: bool = False) -> None:
+    """Raises BadJob when some need can never be met with the units that exist (`future`: may come to exist)."""
+    if future or not any(task.needs for task in read.spec.tasks):
+        return
+    with Conversation(str(path), agent=default_agent()) as node:
+        pools = node.listing(frames.Ask(n=node.number(), what="pools")).pools
+        check_needs(read, pools, here=node.welcome.node)
+
+
+def _begin(node: Conversation, spec: JobSpec, key: str) -> JobRow:
+    start = JobStart(
+        n=node.number(),
+        key=key,
+        name=spec.name,
+        job=encode_job(spec),
+        total=sum(len(task.foreach or ("",)) for task in spec.tasks),
+        environment=_environment(),
+    )
+    return _begun(node, start)
+
+
+def cancel(path: Path, job: str, reason: str = "") -> JobRow:
+    """End a job. Returns when that is kept; its tasks are stopped then, one grace may pass."""
+    with Conversation(str(path)) as node:
+        return _begun(node, JobCancel(node.number(), job, reason[:512]))
+
+
+def _begun(node: Conversation, request: JobStart | JobCancel) -> JobRow:
+    answer = node.ask(request)
+    if not isinstance(answer, JobBegun):
+        raise _unexpected(node)
+    return answer.row
+
+
+def jobs(path: Path) -> tuple[JobRow, ...]:
+    """All jobs that the node keeps, the youngest last."""
+    rows: list[JobRow] = []
+    with Conversation(str(path)) as node:
+        for answer in node.answers(JobList(node.number())):
+            if not isinstance(answer, JobRows):
+                raise _unexpected(node)
+            rows += answer.rows
+            if not answer.more:
+                break
+    return tuple(rows)
+
+
+def look(path: Path, job: str) -> JobView:
+    """A job as it is now."""
+    with Conversation(str(path)) as node:
+        *_, last = _told(node, job, 0, None, once=True)
+    return last
+
+
+def follow(path: Path, job: str, *, patient: bool = True) -> Iterator[JobView]:
+    """The same view after each piece of news, until the job is over; a node that goes away is waited for.
+
+    Raises Unreachable when it does not come back within two minutes.
+    """
+    view: JobView | None = None
+    away_since: float | None = None
+    while True:
+        try:
+            with Conversation(str(path)) as node:
+                away_since = None
+                since = 0 if view is None else len(view.log)
+                for news in _told(node, job, since, view, once=False):
+                    view = news
+                    yield news
+                return
+        except Unreachable:
+            now = time.monotonic()
+            away_since = away_since or now
+            if not patient or view is None or now - away_since > AWAY_S_MAX:
+                raise
+            time.sleep(AGAIN_S)
+
+
+def _told(node: Conversation, job: str, since: int, view: JobView | None, *, once: bool) -> Iterator[JobView]:
+    request = JobFollow(node.number(), job, since, once)
+    for answer in node.answers(request, patient=not once):
+        if not isinstance(answer, JobTold):
+            raise _unexpected(node)
+        if view is None:
+            try:
+                view = JobView(answer.row, decode_job(answer.job))
+            except (msgspec.DecodeError, BadCondition) as problem:
+                raise HoldallError(f"this job was written by another release: {problem}") from None
+        view.add(answer)
+        yield view
+        if not answer.more:
+            return
+
+
+def _patiently(path: Path, ask: Callable[[Conversation], JobRow]) -> JobRow:
+    """Ask once more, if the answer may have been lost."""
+    try:
+        with Conversation(str(path), agent=default_agent()) as node:
+            return ask(node)
+    except Unreachable as problem:
+        if problem.definite:
+            raise
+        end = time.monotonic() + AWAY_S_MAX / 4
+    while True:
+        with contextlib.suppress(Unreachable), Conversation(str(path), agent=default_agent()) as node:
+            return ask(node)
+        if time.monotonic() > end:
+            raise Unreachable(
+                f"the node at {path} does not answer any more. See: holdall job list", definite=False
+            )
+        time.sleep(AGAIN_S)
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, text)
+        for name, text in sorted(os.environ.items())
+        if name in PASSED_ON or name.startswith("LC_")
+    )[:64]
+
+
+def _unexpected(node: Conversation) -> HoldallError:
+    return Unreachable(f"{node.path} gave an unexpected answer; do client and node have one version?")

@@ -1,0 +1,1 @@
+"""`holdall mcp`: units for software agents that speak the Model Context Protocol."""
