@@ -7,12 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdall.client import sync as sync
-    from holdall.client.hub import Hub as Hub
-    from holdall.client.hub import connect as connect
     from holdall.client.lease import Lease as Lease
     from holdall.client.units import Unit as Unit
     from holdall.client.wishes import any_of as any_of
+    from holdall.jobs import sync as sync
+    from holdall.jobs.hub import Hub as Hub
+    from holdall.jobs.hub import Job as Job
+    from holdall.jobs.hub import connect as connect
+    from holdall.jobs.problems import BadJob as BadJob
     from holdall.model.errors import BadConfig as BadConfig
     from holdall.model.errors import BadSpec as BadSpec
     from holdall.model.errors import HoldallError as HoldallError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from holdall.model.errors import Refused as Refused
     from holdall.model.errors import Unreachable as Unreachable
     from holdall.model.errors import WouldDeadlock as WouldDeadlock
+    from holdall.model.why import Why as Why
 
 _ERRORS = (
     "BadConfig",
@@ -37,19 +40,24 @@ _ERRORS = (
     "WouldDeadlock",
 )
 _HOMES = {
-    "Hub": "holdall.client.hub",
+    "BadJob": "holdall.jobs.problems",
+    "Hub": "holdall.jobs.hub",
+    "Job": "holdall.jobs.hub",
     "Lease": "holdall.client.lease",
     "Unit": "holdall.client.units",
+    "Why": "holdall.model.why",
     "any_of": "holdall.client.wishes",
-    "connect": "holdall.client.hub",
+    "connect": "holdall.jobs.hub",
     **dict.fromkeys(_ERRORS, "holdall.model.errors"),
 }
 
 __all__ = [
     "BadConfig",
+    "BadJob",
     "BadSpec",
     "HoldallError",
     "Hub",
+    "Job",
     "Lease",
     "LeaseLost",
     "NeverSatisfiable",
@@ -58,6 +66,7 @@ __all__ = [
     "Refused",
     "Unit",
     "Unreachable",
+    "Why",
     "WouldDeadlock",
     "any_of",
     "connect",
@@ -67,7 +76,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "sync":
-        return import_module("holdall.client.sync")
+        return import_module("holdall.jobs.sync")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'holdall' has no attribute {name!r}")

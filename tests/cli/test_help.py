@@ -61,4 +61,4 @@ def test_pool_names_complete_wherever_a_need_is_written(monkeypatch: pytest.Monk
                 context = command.make_context("x", [], resilient_parsing=True)
                 offered = [item.value for item in option.shell_complete(context, "ps")]
                 assert offered == ["psu", "psu,volts=48"]
-    assert found == 4
+    assert found == 5

@@ -305,3 +305,17 @@ def test_what_other_nodes_say_can_not_move_the_cursor(show: Show) -> None:
             assert "\x1b[2J" not in "".join(show(command, answer, columns=columns))
     assert "\x1b[2J" not in "".join(show(looking.why, answer, claim="4AAQ-Y1"))
     assert "\x1b[2J" not in "".join(show(looking.show, answer, key="4AAQ-Y1"))
+
+
+def test_a_protocol_without_bound_is_not_said_to_have_one() -> None:
+    why = msgspec.structs.replace(WHY, bounded=False)
+    assert bound_text(why) == "the protocol of this system states no bound of younger claims that get ahead"
+    assert not any("can" in line and "pass" in line for line in node_lines(why))
+    assert any("2nd of 3 for psu" in line for line in node_lines(why))
+
+
+def test_a_queue_without_bound_tells_only_how_many_got_ahead(show: Show) -> None:
+    why = msgspec.structs.replace(WHY, bounded=False)
+    out, _ = show(looking.queue, frames.Listing(1, waits=(why,)))
+    assert "of at most" not in out
+    assert "1 of at most 28" in show(looking.queue, frames.Listing(1, waits=(WHY,)))[0]

@@ -170,6 +170,7 @@ def test_a_bound_is_said_only_of_a_claim_that_stands_in_all_its_lines() -> None:
     in_line = Why("7" * 26, "ann", 1, 1, 1, 0, 0, 8, 8)
     assert bound_of(in_line) == 8
     assert bound_of(msgspec.structs.replace(in_line, in_line=False)) is None
+    assert bound_of(msgspec.structs.replace(in_line, bounded=False)) is None
     there = NodeLine("b", 1, "waits", passes_bound=8)
     reserve = NodeLine("d", 2, "in reserve")
     for state, bound in (("has its units", 8), ("comes later", None), ("not asked", None)):

@@ -16,10 +16,12 @@ from client.scripted_node import ScriptedNode, lease_view
 
 from holdall.guardian import orders
 from holdall.guardian.clock import boottime_ms
+from holdall.guardian.enforcement.figures import Limits
 from holdall.model import frames
 from holdall.model.spec import parse_needs
 
 WITHIN_S = 20.0
+NO_LIMITS = Limits()
 Report = TypeVar("Report")
 
 
@@ -51,13 +53,28 @@ class Guarded:
         view: bool = False,
         folder: Path | None = None,
         environment: dict[str, str] | None = None,
+        limits: Limits = NO_LIMITS,
+        stay_ms: int | None = None,
+        before_end: orders.BeforeEnd | None = None,
+        hard_end_in_ms: int | None = None,
+        inside: tuple[str, ...] = (),
     ) -> None:
+        """`inside`: words before the guardian's own, of which the last executes the rest."""
         self.node = node
         self.lease = lease_view(ttl_ms=ttl_ms)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "holdall.guardian", str(theirs.fileno()), "--", *command],
+                [
+                    *inside,
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "holdall.guardian",
+                    str(theirs.fileno()),
+                    "--",
+                    *command,
+                ],
                 pass_fds=(theirs.fileno(),),
                 process_group=0,
                 stdin=subprocess.DEVNULL,
@@ -75,6 +92,10 @@ class Guarded:
                 grace_ms=grace_ms,
                 view=parse_needs(["gpu:1"]) if view else (),
                 lease_file="" if folder is None else str(folder / "lease.json"),
+                hard_end_ms=None if hard_end_in_ms is None else boottime_ms() + hard_end_in_ms,
+                limits=limits,
+                stay_ms=stay_ms,
+                before_end=before_end,
             )
         )
 

@@ -7,22 +7,42 @@ from pathlib import Path
 
 import pytest
 
-from holdall.guardian.cgroup import Cgroup
 from holdall.guardian.clock import BootTimer, boottime_ms
+from holdall.guardian.enforcement.trees import Trees, find_trees
+from holdall.guardian.enforcement.version2 import Version2
 
 
 def test_where_no_cgroup_file_system_is_mounted_there_is_none(tmp_path: Path) -> None:
-    assert Cgroup.make("probe", root=tmp_path) is None
-    assert list(tmp_path.iterdir()) == []
+    assert Version2.make("probe", None) is None
+    assert find_trees(tmp_path) == Trees()
 
 
 def test_a_cgroup_that_can_not_kill_is_given_back(tmp_path: Path) -> None:
-    own = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2].lstrip("/")
-    (tmp_path / own).mkdir(parents=True, exist_ok=True)
-    (tmp_path / own / "cgroup.procs").touch()
+    (tmp_path / "cgroup.procs").touch()
     before = sorted(tmp_path.rglob("*"))
-    assert Cgroup.make("probe", root=tmp_path) is None  # an older kernel has no cgroup.kill
+    assert Version2.make("probe", tmp_path) is None  # an older kernel has no cgroup.kill
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_own_cgroups_are_found_in_whatever_part_of_a_tree_is_mounted(tmp_path: Path) -> None:
+    for folder in ("v2/mine", "mem/mine", "cpu and more"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "cgroup.procs").touch()
+    (tmp_path / "cgroup").write_text("5:cpu,cpuacct:/a\n4:memory:/pod/mine\n3:pids:/other\n0::/mine\n")
+    lines = (
+        f"30 1 0:1 / {tmp_path}/v2 rw shared:1 - cgroup2 cgroup2 rw",
+        f"31 1 0:2 /pod {tmp_path}/mem rw - cgroup cgroup rw,memory",
+        f"32 1 0:3 /a {tmp_path}/cpu\\040and\\040more rw - cgroup cgroup rw,cpu,cpuacct",
+        f"33 1 0:4 /pod {tmp_path}/mem rw - cgroup cgroup rw,pids",
+        "34 1 0:5 / /proc rw - proc proc rw",
+        "what is no line of it",
+    )
+    (tmp_path / "mountinfo").write_text("\n".join(lines))
+    both = tmp_path / "cpu and more"
+    found = find_trees(tmp_path)
+    assert found == Trees(
+        tmp_path / "v2/mine", {"cpu": both, "cpuacct": both, "memory": tmp_path / "mem/mine"}
+    )
 
 
 @pytest.mark.system

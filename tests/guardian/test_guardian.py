@@ -252,7 +252,9 @@ def test_the_lease_file_follows_the_lease_and_is_gone_afterwards(node: ScriptedN
     folder = tmp_path / "run"
     folder.mkdir()
     copy = tmp_path / "copy"
-    with Guarded(node, *script(f"cp {folder}/lease.json {copy}; sleep 1000"), folder=folder) as guarded:
+    with Guarded(
+        node, *script(f"cp {folder}/lease.json {copy}.part; mv {copy}.part {copy}; sleep 1000"), folder=folder
+    ) as guarded:
         guarded.started()
         until(copy.exists, "the command has seen its lease file")
         guarded.tell(orders.StopCommand("enough"))

@@ -79,7 +79,7 @@ def test_without_a_known_end_nothing_is_ever_due() -> None:
 
 
 def test_only_ends_of_the_lease_itself_count_as_loss() -> None:
-    assert sorted(LOSSES) == ["for-over", "lease-gone", "not-renewed", "revoked"]
+    assert sorted(LOSSES) == ["for-over", "lease-gone", "not-renewed", "revoked", "stay-over"]
 
 
 def test_silence_is_too_long_at_its_limit_and_never_while_it_is_announced() -> None:

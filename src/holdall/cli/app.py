@@ -6,7 +6,22 @@ from typing import Annotated
 import typer
 from typer.models import CommandInfo
 
-from holdall.cli import holding, lab, looking, membership, newcomer, run, serving
+from holdall.cli import (
+    agreement,
+    holding,
+    job,
+    lab,
+    location,
+    looking,
+    mcp,
+    membership,
+    newcomer,
+    policy,
+    proxy,
+    run,
+    serving,
+    usage,
+)
 
 app = typer.Typer(
     name="holdall",
@@ -17,11 +32,12 @@ app = typer.Typer(
     help="All the resources a job needs, or none: leases with fencing numbers, waiting that is bounded and explained.",
 )
 PANELS = {
-    "Hold and give back": ("run", "lease", "renew", "release", "cancel"),
-    "Look": ("pools", "who", "queue", "why", "show", "log", "watch"),
-    "Keep a node": ("serve", "join", "doctor", "drain", "clear", "kick", "forget", "nats-config"),
-    "Begin": ("init", "demo", "completion"),
-    "Judge and study": ("check", "lab"),
+    "Hold and give back": ("run", "lease", "renew", "release", "cancel", "job"),
+    "Look": ("pools", "who", "queue", "why", "show", "log", "watch", "usage"),
+    "Negotiate": ("location", "agreement", "proxy"),
+    "Keep a node": ("serve", "join", "doctor", "drain", "clear", "kick", "forget", "mcp", "nats-config"),
+    "Begin": ("init", "demo", "examples", "completion"),
+    "Judge and study": ("check", "policy", "lab"),
 }
 """How `holdall --help` groups and orders the commands; one that no panel names stands at the end."""
 
@@ -43,10 +59,18 @@ def _lay_out(commands: list[CommandInfo]) -> None:
 
 
 run.register(app)
-for part in (holding, looking, serving, membership, newcomer):
+for part in (holding, looking, usage, proxy, agreement, serving, membership, newcomer, mcp):
     app.registered_commands += part.app.registered_commands
 _lay_out(app.registered_commands)
 _lay_out(lab.app.registered_commands)
+_lay_out(policy.app.registered_commands)
+_lay_out(location.app.registered_commands)
+for one in location.app.registered_commands:
+    one.rich_help_panel = None  # `renew` and `release` there are not those of the panels
+_lay_out(job.app.registered_commands)
+app.add_typer(job.app, name="job", rich_help_panel="Hold and give back")
+app.add_typer(location.app, name="location", rich_help_panel="Negotiate")
+app.add_typer(policy.app, name="policy", rich_help_panel="Judge and study")
 app.add_typer(lab.app, name="lab", rich_help_panel="Judge and study")
 
 

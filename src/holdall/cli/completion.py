@@ -57,6 +57,21 @@ def complete_lease(incomplete: str) -> list[tuple[str, str]]:
     ]
 
 
+def complete_job(incomplete: str) -> list[tuple[str, str]]:
+    """Jobs of this user's node."""
+    from holdall.jobs.client import jobs, socket_path
+
+    try:
+        rows = jobs(socket_path())
+    except HoldallError:
+        return []
+    return [
+        (short_id(row.job), f"{row.name}, {row.state}")
+        for row in rows
+        if short_id(row.job).startswith(incomplete.upper())
+    ]
+
+
 def _listing(what: str) -> frames.Listing:
     try:
         with converse("") as node:

@@ -1,21 +1,24 @@
 """`holdall demo`: a small lab in one process. Everything in it is real: node, socket, leases, a silent holder."""
 
+import contextlib
 import io
 import itertools
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 import holdall
 from holdall.client.conversation import Conversation
 from holdall.model import frames
+from holdall.model.errors import HoldallError
 from holdall.model.names import short_id
 from holdall.model.spec import parse_needs
 from holdall.node.boot import mark_as_new
@@ -23,6 +26,7 @@ from holdall.node.in_thread import ServiceThread
 from holdall.node.paths import RUN_ENV
 
 ROUND_SECONDS = 20.0
+PARTING_SECONDS_MAX = 10.0
 TTL_SECONDS = 3
 CONFIG = """
 [node]
@@ -69,55 +73,136 @@ class Story:
             sys.stdout.flush()
 
 
-class Lab:
-    """A node in a thread, with a state folder of its own that goes with it."""
+class Stopped(Exception):
+    """A signal asked for the end: 130 and 143 are what a shell expects of such a program."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_status = 128 + number
+
+
+class Stopping:
+    """INT, TERM and HUP raise Stopped in here, once: another one must not leave half of the lab behind."""
+
+    NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="holdall-demo-"))
-        config = self._folder / "holdall.toml"
-        config.write_text(CONFIG.format(state=self._folder / "state"), encoding="utf-8")
-        mark_as_new(self._folder / "state")
-        # With a run folder of its own too, nothing of an earlier demonstration speaks against small fences.
-        self._earlier_run_folder = os.environ.get(RUN_ENV)
-        os.environ[RUN_ENV] = str(self._folder / "run")
-        # The node's log would stand in the middle of the story; what goes wrong is raised.
-        self._service = ServiceThread(config, new=True, log_to=io.StringIO())
-        self.url = ""
+        self._held = False
+        self._asked: int | None = None
+        self._earlier: list[Any] = []
 
     def __enter__(self) -> Self:
-        self.url = f"unix://{self._service.start()}"
+        self._earlier = [signal.signal(number, self._stop) for number in self.NUMBERS]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._service.stop()
+        for number, handler in zip(self.NUMBERS, self._earlier, strict=True):
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def held_back(self) -> Generator[None]:
+        """Stopped comes after this: raised while a thread starts, it would leave a thread that nobody can wait for."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._asked is not None:
+            raise Stopped(self._asked)
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        for one in self.NUMBERS:
+            signal.signal(one, signal.SIG_IGN)
+        self._asked = number
+        if not self._held:
+            raise Stopped(number)
+
+
+class Lab:
+    """A node in a thread, with a state folder of its own that goes with it."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        self.url = ""
+        self._stopping = stopping
+        self._folder = Path()
+        self._earlier_run_folder = os.environ.get(RUN_ENV)
+        self._service: ServiceThread | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="holdall-demo-"))
+            config = self._folder / "holdall.toml"
+            config.write_text(CONFIG.format(state=self._folder / "state"), encoding="utf-8")
+            mark_as_new(self._folder / "state")
+            # With a run folder of its own too, nothing of an earlier demonstration speaks against small fences.
+            os.environ[RUN_ENV] = str(self._folder / "run")
+            # The node's log would stand in the middle of the story; what goes wrong is raised.
+            self._service = ServiceThread(config, new=True, log_to=io.StringIO())
+            with self._stopping.held_back():
+                self.url = f"unix://{self._service.start()}"
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._service is not None:
+            self._service.stop()
         if self._earlier_run_folder is None:
-            del os.environ[RUN_ENV]
+            os.environ.pop(RUN_ENV, None)
         else:
             os.environ[RUN_ENV] = self._earlier_run_folder
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder != Path():
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Party(threading.Thread):
+    """One of the six: asks for its units, holds them for a while, gives them back, again and again."""
+
+    def __init__(
+        self, url: str, name: str, needs: tuple[str, ...], hold: float, story: Story, over: threading.Event
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.problem: Exception | None = None
+        """What ended it before its time."""
+        self._url, self._needs, self._hold = url, needs, hold
+        self._story, self._over = story, over
+
+    def run(self) -> None:
+        """Until it is over."""
+        try:
+            with holdall.sync.connect(self._url, agent=self.name) as hub:
+                for number in itertools.count(1):
+                    if self._over.is_set():
+                        return
+                    asked = time.monotonic()
+                    with hub.lease(*self._needs, reason=f"round {number}") as lease:
+                        text = f"holds {_units(lease)} after {time.monotonic() - asked:.2f} s"
+                        self._story.tell(self.name, text, 32)
+                        self._over.wait(self._hold)
+        # Told by whoever waits for this thread.
+        except Exception as problem:  # noqa: BLE001
+            self.problem = problem
 
 
 def run_demo() -> int:
-    """Play it: 6 agents contend; one falls silent while it holds; its units come back after its ttl."""
-    story = Story()
-    story.tell("lab", "3 pools: board (2 units), psu (3), scope (1)")
-    story.tell("lab", "6 agents want several units at once, each all or none")
-    over = threading.Event()
-    with Lab() as lab:
-        agents = [
-            threading.Thread(target=_agent, args=(lab.url, name, needs, hold, story, over), daemon=True)
-            for name, needs, hold in AGENTS
-        ]
-        for agent in agents:
-            agent.start()
-        _silent_holder(lab.url, story)
-        over.wait(ROUND_SECONDS / 4)
-        over.set()
-        for agent in agents:
-            agent.join(timeout=10)
-        _closing_words(lab.url, story)
+    """Play it: 6 agents contend; one more falls silent while it holds; its units come back after its ttl.
+
+    Returns the exit status. However it ends, no file, thread or socket of it is left.
+    """
+    try:
+        with Stopping() as stopping, Lab(stopping) as lab:
+            _play(lab.url, Story(), stopping)
+    except Stopped as stopped:
+        sys.stderr.write("\nstopped, and nothing is left of it\n")
+        return stopped.exit_status
     sys.stdout.write(
         "\nnext      holdall init && holdall serve       your own pools\n"
         "          holdall run --need core:1 -- true   a command that holds a unit\n"
@@ -126,17 +211,26 @@ def run_demo() -> int:
     return 0
 
 
-def _agent(
-    url: str, name: str, needs: tuple[str, ...], hold: float, story: Story, over: threading.Event
-) -> None:
-    with holdall.sync.connect(url, agent=name) as hub:
-        for round_number in itertools.count(1):
-            if over.is_set():
-                return
-            asked = time.monotonic()
-            with hub.lease(*needs, reason=f"round {round_number}") as lease:
-                story.tell(name, f"holds {_units(lease)} after {time.monotonic() - asked:.2f} s", 32)
-                over.wait(hold)
+def _play(url: str, story: Story, stopping: Stopping) -> None:
+    story.tell("lab", "3 pools: board (2 units), psu (3), scope (1)")
+    story.tell("lab", "6 agents want several units at once, each all or none")
+    over = threading.Event()
+    parties = [Party(url, name, needs, hold, story, over) for name, needs, hold in AGENTS]
+    try:
+        with stopping.held_back():
+            for party in parties:
+                party.start()
+        _silent_holder(url, story)
+        over.wait(ROUND_SECONDS / 4)
+    finally:
+        over.set()
+        for party in parties:
+            if party.ident is not None:
+                party.join(timeout=PARTING_SECONDS_MAX)
+    for party in parties:
+        if party.problem is not None:
+            raise party.problem
+    _closing_words(url, story)
 
 
 def _silent_holder(url: str, story: Story) -> None:
@@ -149,15 +243,23 @@ def _silent_holder(url: str, story: Story) -> None:
             reason="will fall silent",
         )
         granted = next(answer for answer in gus.answers(claim) if isinstance(answer, frames.Granted))
-        units = " · ".join(f"{unit.name} fence {unit.fence}" for unit in granted.lease.units)
-        story.tell("gus", f"holds {units}, and is now cut off: no word comes from it any more", 31)
-        cut = time.monotonic()
-        story.tell(
-            "lab", f"its lease is not renewed: it ends {TTL_SECONDS} s (and 2 %) after its last word", 33
-        )
-        _wait_until(lambda: granted.lease.lease not in _holders(url), seconds=ROUND_SECONDS)
-        lease = short_id(granted.lease.lease)
-        story.tell("lab", f"gus's lease {lease} ended {time.monotonic() - cut:.2f} s after the cut", 33)
+        try:
+            _watch_it_end(url, story, granted.lease)
+        except BaseException:
+            # Who stops the demonstration does not want to wait for this end.
+            with contextlib.suppress(HoldallError):
+                gus.ask(frames.Release(n=gus.number(), key=granted.key))
+            raise
+
+
+def _watch_it_end(url: str, story: Story, lease: frames.LeaseView) -> None:
+    units = " · ".join(f"{unit.name} fence {unit.fence}" for unit in lease.units)
+    story.tell("gus", f"holds {units}, and is now cut off: no word comes from it any more", 31)
+    cut = time.monotonic()
+    story.tell("lab", f"its lease is not renewed: it ends {TTL_SECONDS} s (and 2 %) after its last word", 33)
+    _wait_until(lambda: lease.lease not in _holders(url), seconds=ROUND_SECONDS)
+    ended = short_id(lease.lease)
+    story.tell("lab", f"gus's lease {ended} ended {time.monotonic() - cut:.2f} s after the cut", 33)
 
 
 def _closing_words(url: str, story: Story) -> None:

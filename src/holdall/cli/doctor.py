@@ -29,7 +29,7 @@ def examine(config: Path | None, url: str) -> list[Finding]:
     """All findings, in the order in which a person would mend them."""
     from importlib.metadata import version
 
-    findings = [_clock(), _rate(), _system()]
+    findings = [_clock(), _rate(), _system(), _enforcement()]
     settings_finding, settings = _configuration(config)
     findings.append(settings_finding)
     if settings is not None:
@@ -74,6 +74,21 @@ def _system() -> Finding:
     if not hasattr(os, "pidfd_open"):
         return Finding("kernel", "warning", "no pidfd: a holder's death is noticed through /proc instead")
     return Finding("kernel", "ok", f"Linux {os.uname().release}, pidfd")
+
+
+def _enforcement() -> Finding:
+    """How commands are ended and held to limits here: what was tried, from the best means down."""
+    from holdall.guardian.enforcement.figures import TERMS
+    from holdall.guardian.enforcement.ladder import probe
+
+    rungs = probe()
+    killers = [rung.name for rung in rungs if rung.kills]
+    texts = [f"commands are ended by {killers[0] if killers else 'KILL until nobody is left'}"]
+    for term in TERMS:
+        best = next(rung for rung in rungs if term in rung.keeps)
+        texts.append(f"{term}: {best.keeps[term]} ({best.name})")
+    missing = [f"{rung.name}: {rung.why_not}" for rung in rungs if not rung.there]
+    return Finding("limits", "ok", "; ".join([*texts, *missing]))
 
 
 def _configuration(config: Path | None) -> tuple[Finding, "Settings | None"]:

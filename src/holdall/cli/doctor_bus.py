@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _DAY_S = 86_400
 WARN_S = 30 * _DAY_S
 """A certificate that ends within this time is told."""
-_WITHIN_S = 2.0
+_WITHIN_S = 10.0
+"""The first connection starts the HTTP server, which takes a second or two."""
 _HEALTH_BYTES_MAX = 1 << 16
 SHOWN_MAX = 12
 

@@ -10,7 +10,7 @@ import msgspec
 
 from holdall.cli.elsewhere_streams import Input, Output
 from holdall.cli.run_lines import RunLines
-from holdall.cli.running import GRACE_MS, LOST_STATUS, Wishes
+from holdall.cli.running import LOST_STATUS, Wishes
 from holdall.cli.tables import clock_time
 from holdall.client.address import find_socket
 from holdall.client.conversation import Conversation, error_of
@@ -18,6 +18,7 @@ from holdall.client.run_link import RunLink
 from holdall.client.scope import LEASE_ENV
 from holdall.client.wishes import default_agent
 from holdall.guardian.clock import boottime_ms
+from holdall.guardian.grace import GRACE_MS
 from holdall.guardian.signals import Signals
 from holdall.model import frames
 from holdall.model.errors import BadSpec, NotGranted, Unreachable, WouldDeadlock

@@ -4,7 +4,7 @@ import socket
 import sys
 from pathlib import Path
 
-from holdall.cli.init_config import config_text, find_units, host_name
+from holdall.cli.init_config import config_text, find_units, host_name, told
 from holdall.model.errors import BadConfig
 from holdall.model.names import is_name
 from holdall.node.settings import CONFIG_NAME, find_config, load_settings
@@ -45,9 +45,7 @@ def _written(path: Path, state: Path | None, name: str) -> Path:
         raise BadConfig(
             f"{path} can't be written ({problem.strerror}). Choose another place: --config FILE"
         ) from problem
-    for kind in found:
-        sys.stderr.write(f"found     {kind.pool}: {len(kind.units)} ({kind.seen})\n")
-    sys.stderr.write(f"wrote     {path}\n")
+    sys.stderr.write(f"{told(found)}wrote     {path}\n")
     return path
 
 

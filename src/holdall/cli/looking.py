@@ -168,7 +168,7 @@ def queue(
                 " · ".join(f"{plain(need.spec)} {plain(need.state)}" for need in why.needs),
                 plain(why.reason),
                 ago(why.since_ms) if why.since_ms else "?",
-                f"{why.overtaken} of at most {why.passes_bound}",
+                f"{why.overtaken} of at most {why.passes_bound}" if why.bounded else str(why.overtaken),
                 ", ".join(plain(blocker.holder) for blocker in why.blockers[:2]),
             )
             for why in waits

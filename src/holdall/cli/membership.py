@@ -64,7 +64,7 @@ def nats_config(
 ) -> None:
     """Print what this node's login needs in a NATS cluster that somebody else runs: its subjects."""
     from holdall.bus.entry import nats_config_text
-    from holdall.bus.subjects import may_publish, may_subscribe
+    from holdall.bus.subjects import needed_elsewhere
     from holdall.node.configured import BusSettings
     from holdall.node.identity import identity_of
     from holdall.node.settings import load_settings
@@ -73,12 +73,13 @@ def nats_config(
     settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     node, system = identity_of(settings.state).id, (settings.bus or BusSettings()).system
     if json:
+        publish, subscribe = needed_elsewhere(system, node)
         row = {
             "node": settings.name,
             "id": node,
             "system": system,
-            "publish": may_publish(system, node),
-            "subscribe": may_subscribe(system, node),
+            "publish": publish,
+            "subscribe": subscribe,
         }
         print_json("nodes", [row])
     else:

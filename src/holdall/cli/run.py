@@ -64,6 +64,26 @@ def run(
             "Streams, signals and exit status are ours; no terminal, and of our environment only TERM.",
         ),
     ] = "",
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=AMOUNT",
+            help="What all of the command's processes together may use: cpu=2cpu, mem=4GiB, processes=100.",
+        ),
+    ] = None,
+    stay: Annotated[
+        str, typer.Option("--stay", help="How long the command may run, whatever the lease allows.")
+    ] = "",
+    before_end: Annotated[
+        str,
+        typer.Option(
+            "--before-end",
+            metavar="LEAD:ACTION",
+            help="So long before TERM at the hard end or the end of --stay: a signal to the command (30s:USR1), "
+            "or a command beside it ('1m:./save.sh').",
+        ),
+    ] = "",
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="VAR=POOL", help="Put the pool's units into VAR, too."),
@@ -90,11 +110,12 @@ def run(
 
     Exit status: the command's own; 64 usage, 65 can never be granted,
     69 no node reachable, 75 not granted in time (or -E), 77 refused,
-    78 bad configuration, 79 lease lost or its hard end reached and the command
-    stopped; 126 not executable, 127 not found, 128+n command ended by signal n,
+    78 bad configuration, 79 lease lost, its hard end or the end of --stay reached
+    and the command stopped; 126 not executable, 127 not found, 128+n command ended by signal n,
     130 interrupted while waiting.
     """
     del or_  # folded into --need before the options are read
+    from holdall.cli.enforcing import read_before_end, read_limits
     from holdall.cli.needs import read_needs
     from holdall.cli.running import Run, Wishes, read_settings
     from holdall.model.durations import finite_duration, parse_duration
@@ -118,6 +139,9 @@ def run(
         json=json,
         url=url,
         patient=is_patient(),
+        limits=read_limits(limit or ()),
+        stay_ms=finite_duration(stay, what="--stay") if stay else None,
+        before_end=read_before_end(before_end),
     )
     if on:
         from holdall.cli.elsewhere import Elsewhere, place_of
@@ -126,6 +150,10 @@ def run(
         if node is not None and history:
             raise BadSpec(
                 "--history is written where the command runs; leave it out beside --on another node"
+            )
+        if node is not None and (limit or stay or before_end):
+            raise BadSpec(
+                "--limit, --stay and --before-end are not passed on to another node; leave them out"
             )
         if node is not None:
             raise typer.Exit(Elsewhere(wishes, node).run())

@@ -10,6 +10,7 @@ import msgspec
 
 from holdall.cli.tables import clock_time, granted_units, plain
 from holdall.cli.why import blocker_text, place_text
+from holdall.guardian.enforcement.figures import Figures
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.names import short_id
@@ -38,6 +39,12 @@ class RunLines:
         else:
             self._clear()
             self._write(f"holdall: {text}\n")
+
+    def used(self, figures: Figures) -> None:
+        """What the command has used; people are not told, unless they ask the lease's file."""
+        if self._json:
+            known = {name: value for name, value in msgspec.structs.asdict(figures).items() if value >= 0}
+            self._event("used", **known)
 
     def queued(self, why: Why) -> None:
         """The claim waits, or why it waits has changed."""

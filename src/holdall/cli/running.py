@@ -10,25 +10,28 @@ from pathlib import Path
 
 import msgspec
 
+from holdall.cli.enforcing import kept_text
 from holdall.cli.options import BOUNDED_NOTE, HOUR_MS
 from holdall.cli.run_lines import RunLines, lost_text
-from holdall.cli.surroundings import (
-    LEASE_FILE_NAME,
-    check_settings,
-    child_environment,
-    lease_folder,
-    remove_lease_folder,
-)
 from holdall.client import scope
 from holdall.client.calls import ClaimCall
 from holdall.client.conversation import Conversation
 from holdall.client.link import Link
 from holdall.client.opening import open_link
 from holdall.client.recorder import Recorder, client_name, open_recorder
+from holdall.client.surroundings import (
+    LEASE_FILE_NAME,
+    check_settings,
+    child_environment,
+    lease_folder,
+    remove_lease_folder,
+)
 from holdall.client.tenure import Tenure
 from holdall.client.wishes import default_agent
 from holdall.guardian import orders
 from holdall.guardian.clock import boottime_ms
+from holdall.guardian.enforcement.figures import Limits
+from holdall.guardian.grace import grace_ms, ttl_of_command
 from holdall.guardian.signals import Signals
 from holdall.guardian.vigil import LOSSES, Reason
 from holdall.guardian.wrapper import GuardianDied, LastWord, Wrapper
@@ -37,7 +40,6 @@ from holdall.model.durations import show_duration
 from holdall.model.errors import BY_CODE, BadSpec, HoldallError, LeaseLost, NotGranted
 from holdall.model.names import short_id
 
-GRACE_MS = 5_000
 LOST_STATUS = LeaseLost.exit_status
 _ENDING = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}
 _STOPPED_WITH_LEASE = {reason.value for reason in LOSSES} | {Reason.WRAPPER_SILENT.value}
@@ -64,6 +66,9 @@ class Wishes(msgspec.Struct, frozen=True):
     url: str
     patient: bool
     """Somebody sits at a terminal: waiting needs no limit."""
+    limits: Limits = Limits()
+    stay_ms: int | None = None
+    before_end: orders.BeforeEnd | None = None
 
 
 def read_settings(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -157,13 +162,7 @@ class Run:
 
     def _claim(self, welcome: frames.Welcome) -> frames.Claim:
         wishes = self.wishes
-        ttl_ms = welcome.ttl_ms if wishes.ttl_ms is None else wishes.ttl_ms
-        least = 2 * (GRACE_MS + welcome.margin_ms)
-        if not least <= ttl_ms <= welcome.ttl_max_ms:
-            raise BadSpec(
-                f"--ttl {show_duration(ttl_ms)} does not do for a command: it must lie between {show_duration(least)} "
-                f"(time for TERM, {show_duration(GRACE_MS)} grace and KILL) and {show_duration(welcome.ttl_max_ms)}"
-            )
+        ttl_ms = ttl_of_command(wishes.ttl_ms, welcome, named="--ttl")
         wait_ms = wishes.wait_ms if wishes.wait_given else welcome.wait_ms
         if not wishes.wait_given and wait_ms is None and not wishes.patient and not wishes.now:
             wait_ms = HOUR_MS
@@ -229,10 +228,13 @@ class Run:
             ttl_ms=tenure.ttl_ms,
             deadline_ms=tenure.deadline_ms,
             hard_end_ms=tenure.hard_end_ms,
-            grace_ms=self._grace_ms(),
+            grace_ms=grace_ms(tenure.hard_end_ms),
             view=self.wishes.needs if tenure.view else (),
             agent=default_agent(),
             lease_file=str(folder / LEASE_FILE_NAME),
+            limits=self.wishes.limits,
+            stay_ms=self.wishes.stay_ms,
+            before_end=self.wishes.before_end,
         )
         wrapper = Wrapper(start, self.wishes.command, environment, signals=self.signals, on_report=self._hear)
         try:
@@ -244,17 +246,15 @@ class Run:
             remove_lease_folder(folder)
         return self._status(last, socket_path, node)
 
-    def _grace_ms(self) -> int:
-        """A command with a very near hard end gets at least half of its time before TERM."""
-        end = self._tenure.hard_end_ms
-        return GRACE_MS if end is None else max(min(GRACE_MS, (end - boottime_ms()) // 2), 0)
-
     def _hear(self, report: orders.FromGuardian) -> None:
         match report:
             case orders.Renewed(sent_ms, deadline_ms, _):
                 if sent_ms != self._tenure.sent_ms:
                     self._tenure.renew(sent_ms, deadline_ms - sent_ms)
                     self._recorder.renewed(self._tenure)
+            case orders.Started(enforced=enforced):
+                if text := kept_text(enforced):
+                    self.lines.note(text)
             case orders.Stopping(reason, text):
                 self.stopped_at_ms = time.time_ns() // 1_000_000
                 if reason not in _STOPPED_WITH_LEASE:
@@ -279,6 +279,9 @@ class Run:
                 return self._not_started(last)
             case orders.Ended():
                 pass
+        if last.before_end:
+            self.lines.note(f"before the end: {last.before_end}")
+        self.lines.used(last.figures)
         if last.leftovers:
             some = "process that" if last.leftovers == 1 else "processes that"
             self.lines.note(f"ended {last.leftovers} {some} outlived the command")

@@ -57,18 +57,20 @@ def node_lines(why: Why) -> list[str]:
     for line in why.lines:
         word = "node" if not before else "and" if line.placement == before else "or"
         before = line.placement
-        lines.append(f"{word:<9} {node_text(line)}")
+        lines.append(f"{word:<9} {node_text(line, bounded=why.bounded)}")
     return lines
 
 
-def node_text(line: NodeLine) -> str:
-    """`lab-2: 2nd of 3 for gpu; 0 passed it, 8 still can`."""
+def node_text(line: NodeLine, *, bounded: bool = True) -> str:
+    """`lab-2: 2nd of 3 for gpu; 0 passed it, 8 still can`; without bound `lab-2: 2nd of 3 for gpu`."""
     pools = ", ".join(plain(pool) for pool in line.pools)
     match line.state:
         case "has its units":
             text = f"has its units of {pools}"
         case "waits" | "your limit":
-            text = f"{ordinal(line.position)} of {line.waiting} for {pools}; {line.overtaken} passed it, {line.passes_left} still can"
+            text = f"{ordinal(line.position)} of {line.waiting} for {pools}"
+            if bounded:
+                text += f"; {line.overtaken} passed it, {line.passes_left} still can"
             if line.state == "your limit":
                 text += "; your limit at this node keeps it back"
         case "not asked":
@@ -77,12 +79,16 @@ def node_text(line: NodeLine) -> str:
             text = f"{plain(line.state)}, for {pools}"
         case _:
             wait = "waits" if line.ahead == 1 else "wait"
-            text = f"{plain(line.state)}, for {pools}: as of now {line.ahead} {wait} before it and {line.passes_left} can pass it"
+            text = f"{plain(line.state)}, for {pools}: as of now {line.ahead} {wait} before it"
+            if bounded:
+                text += f" and {line.passes_left} can pass it"
     return f"{plain(line.node)}: {text}" + (f" ({plain(line.note)})" if line.note else "")
 
 
 def bound_text(why: Why) -> str:
     """How often it was passed, and the most that can still happen."""
+    if not why.bounded:
+        return "the protocol of this system states no bound of younger claims that get ahead"
     claims = "claim waited" if why.ahead == 1 else "claims waited"
     if not why.in_line and not why.lines:
         return "it stands in no line now, so others can get ahead of it; it keeps its age"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdall.client.calls import ClaimCall, LeaseCall, ListingCall, ReleaseCall
+from holdall.client.calls import ClaimCall, LeaseCall, ListingCall, NegotiateCall, ReleaseCall
 from holdall.client.conversation import error_of
 from holdall.client.session import Session
 from holdall.client.tenure import Tenure
@@ -57,6 +57,11 @@ class Answers:
                 self._released(answer)
             case frames.Listing():
                 self._listed(answer)
+            case frames.Negotiated():
+                call = self._session.calls.get(answer.n)
+                if isinstance(call, NegotiateCall):
+                    del self._session.calls[answer.n]
+                    call.succeed(answer)
             case _:
                 pass  # history, nodes, commands on other nodes: asked for by commands of their own, not through a link
 
@@ -266,5 +271,6 @@ def _joined(parts: list[frames.Listing]) -> frames.Listing:
         log=tuple(row for part in parts for row in part.log),
         nodes=tuple(row for part in parts for row in part.nodes),
         known=tuple(row for part in parts for row in part.known),
+        usage=tuple(row for part in parts for row in part.usage),
         not_asked=tuple(one for part in parts for one in part.not_asked),
     )

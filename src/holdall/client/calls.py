@@ -74,6 +74,10 @@ class ListingCall(Call[frames.Listing]):
         self.parts: list[frames.Listing] = []
 
 
+class NegotiateCall(Call[frames.Negotiated]):
+    """A question about locations."""
+
+
 class LeaseCall(Call[frames.Granted]):
     """Extend, drop, exchange, or attach again: answered with the lease as it is then."""
 

@@ -97,6 +97,7 @@ class Conversation:
                 log=whole.log + part.log,
                 nodes=whole.nodes + part.nodes,
                 known=whole.known + part.known,
+                usage=whole.usage + part.usage,
                 not_asked=whole.not_asked + part.not_asked,
             )
             if not part.more:

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from holdall.client.lease import Lease, granted
 from holdall.client.link import Link
@@ -14,6 +14,9 @@ from holdall.model import frames
 from holdall.model.durations import parse_duration
 from holdall.model.errors import NotGranted, Unreachable
 from holdall.model.why import Why
+
+if TYPE_CHECKING:
+    from holdall.client.location import Location
 
 
 def connect(
@@ -77,13 +80,15 @@ class Hub:
         on_loss: OnLoss = "cancel",
         independent: bool = False,
         allow_future: bool = False,
+        on_wait: Callable[[Why], None] | None = None,
     ) -> "LeaseRequest":
         """All needs or none: `async with hub.lease(…) as lease`, or `lease = await hub.lease(…)`.
 
         Raises NotGranted after `wait` (default: the node's; `"inf"`: no limit), NeverSatisfiable, Refused, WouldDeadlock,
         BadSpec, Unreachable. On loss the body is cancelled and LeaseLost raised (`on_loss="cancel"`), or only
         `lease.lost` is set (`"event"`), or nothing is done (`"ignore"`). `hold_for` is the hard end, the command line's
-        `--for`.
+        `--for`. `on_wait` is called in the loop when the claim has to wait, and when that has changed; what it raises ends
+        the claim.
         """
         claim = build_claim(
             needs,
@@ -96,7 +101,7 @@ class Hub:
             independent=independent,
             allow_future=allow_future,
         )
-        return LeaseRequest(self._link, claim, on_loss)
+        return LeaseRequest(self._link, claim, on_loss, on_wait)
 
     async def try_lease(
         self,
@@ -123,6 +128,14 @@ class Hub:
             return await LeaseRequest(self._link, claim, on_loss)
         except NotGranted:
             return None
+
+    # ------------------------------------------------------------ locations
+
+    def location(self, name: str) -> "Location":
+        """Leases on negotiated terms, of the hosts of this location."""
+        from holdall.client.location import Location
+
+        return Location(self._link, name)
 
     # ------------------------------------------------------------ questions
 
@@ -171,9 +184,16 @@ class Hub:
 class LeaseRequest:
     """A claim that is sent when it is awaited or its `async with` begins."""
 
-    def __init__(self, link: Link, claim: frames.Claim, on_loss: OnLoss) -> None:
+    def __init__(
+        self,
+        link: Link,
+        claim: frames.Claim,
+        on_loss: OnLoss,
+        on_wait: Callable[[Why], None] | None = None,
+    ) -> None:
         self._link = link
         self._claim = claim
+        self._on_wait = on_wait
         self._on_loss: OnLoss = on_loss
         self._lease: Lease | None = None
 
@@ -181,7 +201,7 @@ class LeaseRequest:
         return self._acquire().__await__()
 
     async def _acquire(self) -> Lease:
-        return Lease(self._link, await granted(self._link, self._claim), self._on_loss)
+        return Lease(self._link, await granted(self._link, self._claim, self._on_wait), self._on_loss)
 
     async def __aenter__(self) -> Lease:
         self._lease = await self._acquire()

@@ -5,12 +5,17 @@ between any two steps, so `on_loss="event"` is there for bodies that can't bear 
 """
 
 import ctypes
+import threading
 
 from holdall.model.errors import LeaseLost
 
 _set_async_exc = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _set_async_exc.restype = ctypes.c_int
+
+
+class _TakenBack(BaseException):
+    """Comes in place of what is taken back."""
 
 
 def strike(thread: int, loss: LeaseLost) -> type[LeaseLost]:
@@ -25,6 +30,16 @@ def strike(thread: int, loss: LeaseLost) -> type[LeaseLost]:
     return Struck
 
 
-def take_back(thread: int) -> None:
-    """What has been struck and not been raised yet is not raised any more."""
-    _set_async_exc(thread, ctypes.py_object())
+def take_back() -> None:
+    """What this thread was struck with and has not been raised yet is not raised any more.
+
+    Another exception takes its place and is caught here: were it only unset, the interpreter would look for it at
+    every step from then on, and CPython 3.11 would never come to the first step of a function while a profiler or
+    a debugger watches.
+    """
+    try:
+        _set_async_exc(threading.get_ident(), _TakenBack)
+        while True:
+            pass
+    except _TakenBack:
+        pass

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -16,6 +16,7 @@ from holdall.model import frames
 from holdall.model.durations import finite_duration
 from holdall.model.errors import LeaseLost, NotGranted
 from holdall.model.spec import parse_need
+from holdall.model.why import Why
 
 
 class Lease:
@@ -51,6 +52,11 @@ class Lease:
         """Units by pool name. Raises LeaseLost when the lease is over, NotHolder when it was given back."""
         self.check()
         return by_pool(self._tenure.lease.units)
+
+    @property
+    def is_view(self) -> bool:
+        """True: a lease around it covers it, so it lives as that one does, and giving it back does nothing."""
+        return self._tenure.view
 
     @property
     def info(self) -> frames.LeaseView:
@@ -229,12 +235,24 @@ class Lease:
         scope.leave(self._tenure)
 
 
-async def granted(link: Link, claim: frames.Claim) -> Tenure:
+async def granted(link: Link, claim: frames.Claim, on_wait: Callable[[Why], None] | None = None) -> Tenure:
     """Send a claim and wait for its grant; whoever is cancelled meanwhile leaves nothing behind."""
-    call = link.claim(claim)
+    loop = asyncio.get_running_loop()
+    news: asyncio.Queue[Why | None] = asyncio.Queue()
+
+    def hear(why: Why | None) -> None:
+        """In the link's thread; None: it is decided."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            loop.call_soon_threadsafe(news.put_nowait, why)
+
+    call = link.claim(claim, on_queued=None if on_wait is None else lambda queued: hear(queued.why))
     try:
+        if on_wait is not None:
+            call.future.add_done_callback(lambda _: hear(None))
+            while (why := await news.get()) is not None:
+                on_wait(why)
         tenure = await asyncio.wrap_future(call.future)
-    except asyncio.CancelledError:
+    except BaseException:
         # Whatever has become of it in this moment, granted or not, nobody wants it any more.
         link.abandon(call)
         raise

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from holdall.client.answers import Answers
-from holdall.client.calls import Call, ClaimCall, LeaseCall, ListingCall, ReleaseCall
+from holdall.client.calls import Call, ClaimCall, LeaseCall, ListingCall, NegotiateCall, ReleaseCall
 from holdall.client.recorder import Recorder
 from holdall.client.session import Role, Session
 from holdall.client.tenure import Tenure
@@ -27,6 +27,8 @@ from holdall.model import frames
 from holdall.model.errors import HoldallError, NotGranted, NotHolder, Unreachable
 
 CLOSE_SECONDS_MAX = 3.0
+NEGOTIATED_MS_MAX = 30_000
+"""A location has so long to answer; its node says before that when none has."""
 
 
 class Link:
@@ -149,6 +151,16 @@ class Link:
             number = self._session.number()
             call = ListingCall(frames.Ask(n=number, what=what, arg=arg, since_ms=since_ms), number)
             call.answer_by_ms = boottime_ms() + ANSWER_MS_MAX
+            self._session.post(call)
+        return call
+
+    def negotiate(self, body: bytes) -> Call[frames.Negotiated]:
+        """A question about locations, one of `model.location_frames`."""
+        self._must_be_ours()
+        with self.lock:
+            number = self._session.number()
+            call = NegotiateCall(frames.Negotiate(number, body), number, repeatable=False)
+            call.answer_by_ms = boottime_ms() + NEGOTIATED_MS_MAX
             self._session.post(call)
         return call
 

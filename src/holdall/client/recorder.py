@@ -100,6 +100,8 @@ class Recorder:
 
 def bound_of(why: Why) -> int | None:
     """How many younger claims may pass, where that is a promise: only if the claim stands in all its lines already."""
+    if not why.bounded:
+        return None
     begun = [line for line in why.lines if line.state != "in reserve"]
     if begun:
         return why.passes_bound if all(line.state in IN_LINE for line in begun) else None

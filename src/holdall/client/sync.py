@@ -1,14 +1,15 @@
 """The blocking face, `holdall.sync`: the same names as the asyncio one, over the same link."""
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from holdall.client import interrupt, scope
-from holdall.client.calls import ClaimCall
+from holdall.client.blocking import granted, result_of
 from holdall.client.link import Link
 from holdall.client.opening import open_link
 from holdall.client.tenure import Tenure
@@ -20,9 +21,8 @@ from holdall.model.errors import LeaseLost, NotGranted, Unreachable
 from holdall.model.spec import parse_need
 from holdall.model.why import Why
 
-Outcome = TypeVar("Outcome")
-
-LOOK_UP_SECONDS = 0.5
+if TYPE_CHECKING:
+    from holdall.client.location_sync import Location
 
 
 def connect(
@@ -74,11 +74,14 @@ class Hub:
         on_loss: OnLoss = "cancel",
         independent: bool = False,
         allow_future: bool = False,
+        on_wait: Callable[[Why], None] | None = None,
     ) -> "Lease":
         """All needs or none; returns when they are granted, and raises as the asyncio twin does.
 
         On loss LeaseLost is raised in the thread of the `with` body at its next step of Python code
         (`on_loss="cancel"`), or only `lease.lost` is set (`"event"`), or nothing is done (`"ignore"`).
+        `on_wait` is called, in this thread, when the claim has to wait, and when that has changed; what it raises ends the
+        claim.
         """
         claim = build_claim(
             needs,
@@ -91,7 +94,7 @@ class Hub:
             independent=independent,
             allow_future=allow_future,
         )
-        return self._acquire(claim, on_loss)
+        return self._acquire(claim, on_loss, on_wait)
 
     def try_lease(
         self,
@@ -119,8 +122,18 @@ class Hub:
         except NotGranted:
             return None
 
-    def _acquire(self, claim: frames.Claim, on_loss: OnLoss) -> "Lease":
-        return Lease(self._link, granted(self._link, claim), on_loss)
+    def _acquire(
+        self, claim: frames.Claim, on_loss: OnLoss, on_wait: Callable[[Why], None] | None = None
+    ) -> "Lease":
+        return Lease(self._link, granted(self._link, claim, on_wait), on_loss)
+
+    # ------------------------------------------------------------ locations
+
+    def location(self, name: str) -> "Location":
+        """Leases on negotiated terms, of the hosts of this location."""
+        from holdall.client.location_sync import Location
+
+        return Location(self._link, name)
 
     # ------------------------------------------------------------ questions
 
@@ -193,6 +206,11 @@ class Lease:
         """Units by pool name. Raises LeaseLost when the lease is over, NotHolder when it was given back."""
         self.check()
         return by_pool(self._tenure.lease.units)
+
+    @property
+    def is_view(self) -> bool:
+        """True: a lease around it covers it, so it lives as that one does, and giving it back does nothing."""
+        return self._tenure.view
 
     @property
     def info(self) -> frames.LeaseView:
@@ -274,35 +292,63 @@ class Lease:
         scope.leave(self._tenure)
         return result_of(call.future)
 
-    def __enter__(self) -> Self:
+    @contextlib.contextmanager
+    def stretch(self) -> Generator[Self]:
+        """A piece of work under the lease, as the `with` body, but nothing is given back at its end.
+
+        For code that uses one lease in several places. Stretches of one lease do not lie in each other.
+        """
+        self._enter_body()
+        try:
+            yield self
+        except BaseException as problem:
+            self._end_stretch(type(problem))
+            raise
+        self._end_stretch(None)
+
+    def _end_stretch(self, kind: type[BaseException] | None) -> None:
+        self._leave_body_for_good(kind)
+        scope.leave(self._tenure)
+        self._raise_loss(kind, self._tenure.lost)
+
+    def _enter_body(self) -> None:
         self.check()
         scope.enter(self._tenure)
         with self._link.lock:
             self._body = threading.get_ident()
+
+    def __enter__(self) -> Self:
+        self._enter_body()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._leave_body(kind)
-        except LeaseLost:
-            self._leave_body(kind)  # struck in this very moment
+        self._leave_body_for_good(kind)
         loss = self._tenure.lost
         released: Future[frames.Released] = self._link.release(self._tenure).future
         self._tenure.forget(self._hear_loss)
         scope.leave(self._tenure)
         result_of(released)
+        self._raise_loss(kind, loss)
+
+    def _raise_loss(self, kind: type[BaseException] | None, loss: LeaseLost | None) -> None:
         if loss is None or self._on_loss != "cancel":
             return
         if kind is None or (self._struck is not None and kind is self._struck):
             raise loss from None
 
+    def _leave_body_for_good(self, kind: type[BaseException] | None) -> None:
+        try:
+            self._leave_body(kind)
+        except LeaseLost:
+            self._leave_body(kind)  # struck in this very moment
+
     def _leave_body(self, kind: type[BaseException] | None) -> None:
         with self._link.lock:
             thread, self._body = self._body, None
             if thread is not None and self._struck is not None and kind is not self._struck:
-                interrupt.take_back(thread)
+                interrupt.take_back()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a lease is not pickled: pass lease.key on, and the child counts as the same holder")
@@ -320,31 +366,3 @@ class Lease:
         with self._link.lock:
             if self._on_loss == "cancel" and self._body not in {None, threading.get_ident()}:
                 self._struck = interrupt.strike(self._body or 0, loss)
-
-
-def granted(link: Link, claim: frames.Claim) -> Tenure:
-    """Send a claim and wait for its grant; whoever is interrupted meanwhile leaves nothing behind."""
-    call: ClaimCall = link.claim(claim)
-    try:
-        tenure = result_of(call.future)
-        if tenure.view and tenure.outer is None:
-            tenure.outer = scope.outer_tenure(tenure.lease.lease)
-    except BaseException:
-        # KeyboardInterrupt, too: granted in this moment or not, nobody gets it.
-        link.abandon(call)
-        raise
-    return tenure
-
-
-def result_of(future: "Future[Outcome]") -> Outcome:
-    """The outcome, whenever it comes.
-
-    A signal that arrives just before a thread begins to wait does not end the waiting, so Ctrl-C could go unheard:
-    therefore the waiting is cut into pieces.
-    """
-    while True:
-        try:
-            return future.result(LOOK_UP_SECONDS)
-        except TimeoutError:  # of this piece, or NotGranted, which is one too
-            if future.done():
-                return future.result()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdall.guardian.cgroup import Cgroup
+from holdall.guardian.enforcement.figures import Figures
+from holdall.guardian.enforcement.ladder import Containment
 from holdall.guardian.terminal import Terminal
 
 _PR_SET_PDEATHSIG = 1
@@ -97,9 +98,9 @@ def kill_descendants() -> None:
 class Group:
     """The command's processes, seen by the process that started them."""
 
-    def __init__(self, pid: int, cgroup: Cgroup | None = None) -> None:
+    def __init__(self, pid: int, containment: Containment) -> None:
         self.pid = pid
-        self.cgroup = cgroup
+        self.containment = containment
 
     def signal(self, number: int) -> None:
         """To the command's process group, and to each descendant that left it."""
@@ -113,8 +114,7 @@ class Group:
 
     def kill(self) -> None:
         """KILL to everybody, once. Forks can outrun it, so call it until `reap` says that nobody is left."""
-        if self.cgroup is not None:
-            self.cgroup.kill()
+        self.containment.kill()
         self._to_group(signal.SIGKILL)
         kill_descendants()
 
@@ -123,9 +123,12 @@ class Group:
         return len([pid for pid in descendants(os.getpid()) if not _is_zombie(pid)])
 
     def close(self) -> None:
-        """Nobody is left: give the cgroup back."""
-        if self.cgroup is not None:
-            self.cgroup.remove()
+        """Nobody is left: give its cgroups back."""
+        self.containment.remove()
+
+    def figures(self) -> Figures:
+        """What the command has used until now."""
+        return self.containment.figures(descendants(os.getpid()))
 
     def _to_group(self, number: int) -> None:
         try:
@@ -167,7 +170,7 @@ def start(
     *,
     terminal: Terminal | None,
     ignored: Iterable[int],
-    cgroup: Cgroup | None,
+    containment: Containment,
 ) -> Group:
     """Start the command as leader of its own process group, which KILL reaches when this process dies.
 
@@ -181,7 +184,7 @@ def start(
             command,
             guardian=guardian,
             report=writing,
-            prepare=lambda: _prepare(terminal, tuple(ignored), cgroup),
+            prepare=lambda: _prepare(terminal, tuple(ignored), containment),
         )
     os.close(writing)
     trouble = os.read(reading, 16)  # empty when the command has taken over and so closed the other end
@@ -190,13 +193,21 @@ def start(
         os.waitpid(pid, 0)
         number = int(trouble)
         raise OSError(number, os.strerror(number), command[0])
-    return Group(pid, cgroup)
+    containment.verify(pid)
+    return Group(pid, containment)
 
 
-def _prepare(terminal: Terminal | None, ignored: tuple[int, ...], cgroup: Cgroup | None) -> None:
+def start_beside(command: Sequence[str]) -> int:
+    """A process of the guardian's own, for the command's sake: in a group of its own, with nothing to read. Its pid.
+
+    It is waited for and ended as the command's processes are. Raises OSError.
+    """
+    return os.posix_spawnp(command[0], list(command), os.environ, setpgroup=0, setsigdef=RESET_SIGNALS)
+
+
+def _prepare(terminal: Terminal | None, ignored: tuple[int, ...], containment: Containment) -> None:
     os.setpgid(0, 0)
-    if cgroup is not None:
-        cgroup.enter()
+    containment.enter()
     if terminal is not None:
         # SIGTTOU is ignored here, else this process would be stopped for asking from the background.
         terminal.give(os.getpid())

@@ -17,8 +17,10 @@ import msgspec
 
 from holdall.guardian import group as processes
 from holdall.guardian import orders
-from holdall.guardian.cgroup import Cgroup
+from holdall.guardian.before_end import Farewell
 from holdall.guardian.clock import BootTimer, boottime_ms
+from holdall.guardian.enforcement.figures import Figures
+from holdall.guardian.enforcement.ladder import Containment
 from holdall.guardian.lease_file import LeaseFile
 from holdall.guardian.terminal import Terminal
 from holdall.guardian.tether import Confirmed, GivenBack, Happening, Over, Revoked, Tether
@@ -51,8 +53,12 @@ class Keeper:
         self.start = start
         self.command = tuple(command)
         self.tether = Tether(start)
+        self.farewell = Farewell(start.before_end)
         self.vigil = Vigil(
-            deadline_ms=start.deadline_ms, hard_end_ms=start.hard_end_ms, grace_ms=start.grace_ms
+            deadline_ms=start.deadline_ms,
+            hard_end_ms=start.hard_end_ms,
+            grace_ms=start.grace_ms,
+            warn_ms=self.farewell.lead_ms,
         )
         self.vigil.running = False
         self.silence = Silence(limit_ms=start.ttl_ms // SILENCE_SHARE, now_ms=_monotonic_ms())
@@ -67,6 +73,7 @@ class Keeper:
         self._exit: ExitRecord | None = None
         self._stop_text = ""
         self._leftovers = 0
+        self._figures = Figures()
         self._empty_ms: int | None = None
         self._releasing = False
         self._over = False
@@ -172,8 +179,14 @@ class Keeper:
             self._begin()
 
     def _write_lease_file(self, state: str) -> None:
+        if self.lease_file.path is not None and self._empty_ms is None:
+            self._measure()
         self.lease_file.write(
-            state=state, deadline_ms=self.vigil.deadline_ms, hard_end_ms=self.vigil.hard_end_ms
+            state=state,
+            deadline_ms=self.vigil.deadline_ms,
+            hard_end_ms=self.vigil.hard_end_ms,
+            used=self._figures,
+            enforced={} if self.group is None else self.group.containment.enforced,
         )
 
     # ------------------------------------------------------------ the command
@@ -185,7 +198,7 @@ class Keeper:
                 self.command,
                 terminal=give,
                 ignored=self.start.ignored_signals,
-                cgroup=Cgroup.make(f"holdall-{os.getpid()}"),
+                containment=Containment.make(self.start.limits),
             )
         except OSError as problem:
             self._terminal_given = give is not None
@@ -195,7 +208,9 @@ class Keeper:
             )
             return
         self._terminal_given = give is not None
-        self._say(orders.Started(self.group.pid))
+        if self.start.stay_ms is not None:
+            self.vigil.stay_end_ms = boottime_ms() + self.start.stay_ms
+        self._say(orders.Started(self.group.pid, self.group.containment.enforced))
         # What reads the command's output must see its end when the command ends, not when we do.
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for file in (0, 1, 2):
@@ -205,6 +220,8 @@ class Keeper:
     def _reap(self) -> None:
         happened, nobody_left = processes.reap()
         for event in happened:
+            if isinstance(event, processes.Ended):
+                self.farewell.hear(event)
             if self.group is None or event.pid != self.group.pid:
                 continue
             if isinstance(event, processes.Ended):
@@ -220,6 +237,16 @@ class Keeper:
         started = self.group is not None or self._exit is not None
         if nobody_left and started and self._empty_ms is None:
             self._empty_ms = boottime_ms()
+            self._measure()
+
+    def _measure(self) -> None:
+        """What has been used; and the end, where that is more than may be and only we keep the command from it."""
+        if self.group is None:
+            return
+        self._figures = self.group.figures()
+        text = self.group.containment.over(self._figures)
+        if text:
+            self._stop(Reason.OVER_LIMIT, text)
 
     def _take_terminal(self) -> None:
         if self.terminal is not None and self._terminal_given:
@@ -256,7 +283,9 @@ class Keeper:
                 self._tell_stopping(self._end_text())
         if self.group is None or act is None:
             return
-        if act is Act.TERM:
+        if act is Act.WARN:
+            self.farewell.begin(self.group.pass_on)
+        elif act is Act.TERM:
             self.group.signal(signal.SIGTERM)
             self.group.signal(signal.SIGCONT)  # a stopped process hears TERM only when it goes on
         else:
@@ -265,6 +294,8 @@ class Keeper:
     def _end_text(self) -> str:
         if self.vigil.reason is Reason.FOR_OVER:
             return "its hard end (--for) has come"
+        if self.vigil.reason is Reason.STAY_OVER:
+            return f"it has run for {(self.start.stay_ms or 0) / 1000:g} s, which is as long as it may"
         since = self.tether.away_since_ms
         if since is None:
             return f"no renewal was confirmed for {self.start.ttl_ms / 1000:g} s"
@@ -304,6 +335,8 @@ class Keeper:
             text=self._stop_text,
             released=released,
             leftovers=self._leftovers,
+            figures=self._figures,
+            before_end=self.farewell.outcome,
         )
         self._say(ended if self._never is None else self._never)
         self._close_wrapper()
@@ -368,6 +401,8 @@ class Keeper:
             self._pulse_at_ms = now + pulse_every_ms(self.start.ttl_ms)
             if not self.silence.excused:
                 self._say(orders.GuardianPulse())
+            if self.start.limits.asked() and self._empty_ms is None:
+                self._measure()
 
     def _say(self, report: orders.FromGuardian) -> None:
         if self._wrapper is None:

@@ -3,12 +3,17 @@
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from holdall.guardian.clock import boottime_ms
+from holdall.guardian.enforcement.figures import Figures, Kept
 from holdall.model.frames import HeldUnit, LeaseView
+
+NOTHING = Figures()
+NO_LIMITS: Mapping[str, Kept] = {}
 
 
 class LeaseOnDisk(msgspec.Struct, frozen=True):
@@ -26,6 +31,10 @@ class LeaseOnDisk(msgspec.Struct, frozen=True):
     """The hard end; null: none."""
     deadline_boottime_ms: int | None
     """Stop using the units at this moment of CLOCK_BOOTTIME at the latest."""
+    enforced: dict[str, Kept] = {}
+    """How each limit of the command is kept."""
+    used: Figures = Figures()
+    """By the command, until the file was written."""
 
 
 class LeaseFile:
@@ -35,7 +44,15 @@ class LeaseFile:
         self.path = Path(path) if path else None
         self.lease = lease
 
-    def write(self, *, state: str, deadline_ms: int | None, hard_end_ms: int | None) -> None:
+    def write(
+        self,
+        *,
+        state: str,
+        deadline_ms: int | None,
+        hard_end_ms: int | None,
+        used: Figures = NOTHING,
+        enforced: Mapping[str, Kept] = NO_LIMITS,
+    ) -> None:
         """A full disk must not end a lease, so a failure is not raised; the old content stays."""
         if self.path is None:
             return
@@ -51,6 +68,8 @@ class LeaseFile:
             expires_unix_ms=None if deadline_ms is None else wall + deadline_ms - now,
             until_unix_ms=None if hard_end_ms is None else wall + hard_end_ms - now,
             deadline_boottime_ms=min(ends) if ends else None,
+            enforced=dict(enforced),
+            used=used,
         )
         beside = self.path.with_suffix(".new")
         with contextlib.suppress(OSError):

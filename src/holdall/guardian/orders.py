@@ -9,9 +9,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.guardian.enforcement.figures import Figures, Kept, Limits
 from holdall.model.frames import ExitRecord, LeaseView, Need
 
 # Wrapper -> guardian
+
+
+class BeforeEnd(msgspec.Struct, frozen=True):
+    """What is done so long before TERM: a signal to the command's process group, or a command beside it."""
+
+    lead_ms: int
+    signal: int = 0
+    command: tuple[str, ...] = ()
 
 
 class Start(msgspec.Struct, frozen=True, tag="start"):
@@ -36,6 +45,11 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     ignored_signals: tuple[int, ...] = ()
     """What the wrapper itself was started to ignore (`nohup`); the command inherits that."""
     lease_file: str = ""
+    limits: Limits = Limits()
+    """Of all of the command's processes together."""
+    stay_ms: int | None = None
+    """How long the command may run, whatever the lease would allow."""
+    before_end: BeforeEnd | None = None
 
 
 class Pulse(msgspec.Struct, frozen=True, tag="pulse"):
@@ -73,6 +87,8 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     """The command runs, as leader of its own process group."""
 
     pid: int
+    enforced: dict[str, Kept] = {}
+    """How each of its limits is kept."""
 
 
 class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
@@ -119,6 +135,10 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     released: str = ""
     leftovers: int = 0
     """Processes that outlived the command and were ended after it."""
+    figures: Figures = Figures()
+    """What the command has used."""
+    before_end: str = ""
+    """What became of that which was to be done before the end; empty: it was not done."""
 
 
 class NotStarted(msgspec.Struct, frozen=True, tag="not_started"):

@@ -14,6 +14,10 @@ class Reason(enum.StrEnum):
     NOT_RENEWED = "not-renewed"
     """The deadline came near and no renewal was confirmed."""
     FOR_OVER = "for-over"
+    STAY_OVER = "stay-over"
+    """It may run no longer than this, whatever the lease allows."""
+    OVER_LIMIT = "over-limit"
+    """It uses more than it may, and nobody but the guardian keeps it from that."""
     REVOKED = "revoked"
     LEASE_GONE = "lease-gone"
     """The node does not know the lease as ours any more."""
@@ -24,13 +28,15 @@ class Reason(enum.StrEnum):
     """The command itself has ended; processes that it started have not."""
 
 
-LOSSES = frozenset({Reason.NOT_RENEWED, Reason.FOR_OVER, Reason.REVOKED, Reason.LEASE_GONE})
+LOSSES = frozenset({Reason.NOT_RENEWED, Reason.FOR_OVER, Reason.STAY_OVER, Reason.REVOKED, Reason.LEASE_GONE})
 """The reasons for which the lease itself is over."""
 
 
 class Act(enum.Enum):
     """What to do to the command's processes now."""
 
+    WARN = enum.auto()
+    """What is to be done before the end."""
     TERM = enum.auto()
     KILL = enum.auto()
 
@@ -38,13 +44,21 @@ class Act(enum.Enum):
 class Vigil:
     """Deadlines of one command. Ask `act` whenever something happened and at `wake_ms`."""
 
-    def __init__(self, *, deadline_ms: int | None, hard_end_ms: int | None, grace_ms: int) -> None:
+    def __init__(
+        self, *, deadline_ms: int | None, hard_end_ms: int | None, grace_ms: int, warn_ms: int | None = None
+    ) -> None:
+        """`warn_ms`: how long before TERM something is to be done; None: nothing."""
         self.deadline_ms = deadline_ms
         self.hard_end_ms = hard_end_ms
         self.grace_ms = grace_ms
         self.reason: Reason | None = None
         self.kill_at_ms: int | None = None
         self.killing = False
+        self.stay_end_ms: int | None = None
+        """When the command has run for as long as it may."""
+        self._warn_ms = warn_ms
+        self._warned_of: int | None = None
+        """The end of which it has been warned."""
         self.running = True
         """False before the command has been started: then nothing needs time to stop."""
         self._term_due = False
@@ -52,7 +66,7 @@ class Vigil:
     @property
     def end_ms(self) -> int | None:
         """When the units may go to somebody else at the earliest, seen from here; None: no end is known."""
-        ends = [end for end in (self.deadline_ms, self.hard_end_ms) if end is not None]
+        ends = [end for end in (self.deadline_ms, self.hard_end_ms, self.stay_end_ms) if end is not None]
         return min(ends) if ends else None
 
     def renew(self, *, deadline_ms: int, hard_end_ms: int | None) -> None:
@@ -78,8 +92,7 @@ class Vigil:
         """What is due now. KILL comes again at every call until nobody is left: forks can outrun one."""
         end = self.end_ms
         if self.reason is None and end is not None and now_ms >= end - self._lead_ms:
-            by_for = self.hard_end_ms is not None and end == self.hard_end_ms
-            self.stop(Reason.FOR_OVER if by_for else Reason.NOT_RENEWED, now_ms)
+            self.stop(self._reason_of(end), now_ms)
         if self.kill_at_ms is not None and now_ms >= self.kill_at_ms:
             self.killing = True
             self._term_due = False
@@ -87,6 +100,10 @@ class Vigil:
         if self._term_due:
             self._term_due = False
             return Act.TERM
+        warn_ms = self._warn_at_ms()
+        if self.reason is None and warn_ms is not None and now_ms >= warn_ms:
+            self._warned_of = self._fixed_end_ms()
+            return Act.WARN
         return None
 
     def wake_ms(self) -> int | None:
@@ -94,11 +111,30 @@ class Vigil:
         if self.kill_at_ms is not None:
             return self.kill_at_ms
         end = self.end_ms
-        return None if end is None else end - self._lead_ms
+        if end is None:
+            return None
+        warn_ms = self._warn_at_ms()
+        return end - self._lead_ms if warn_ms is None else min(warn_ms, end - self._lead_ms)
 
     def leaves_time(self, now_ms: int) -> bool:
         """Whether a command that is started now would not have to be stopped at once."""
         return self.reason is None and (self.end_ms is None or now_ms < self.end_ms - self.grace_ms)
+
+    def _reason_of(self, end: int) -> Reason:
+        if end == self.hard_end_ms:
+            return Reason.FOR_OVER
+        return Reason.STAY_OVER if end == self.stay_end_ms else Reason.NOT_RENEWED
+
+    def _fixed_end_ms(self) -> int | None:
+        """The end that no renewal moves on."""
+        return min((end for end in (self.hard_end_ms, self.stay_end_ms) if end is not None), default=None)
+
+    def _warn_at_ms(self) -> int | None:
+        """None: nothing is to be done before an end, or it has been done, or there is no end that is known before."""
+        fixed = self._fixed_end_ms()
+        if self._warn_ms is None or fixed is None or not self.running or self._warned_of == fixed:
+            return None
+        return fixed - self.grace_ms - self._warn_ms
 
     @property
     def _lead_ms(self) -> int:

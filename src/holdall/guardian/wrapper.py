@@ -17,6 +17,7 @@ import msgspec
 from holdall.guardian import group as processes
 from holdall.guardian import orders
 from holdall.guardian.clock import boottime_ms
+from holdall.guardian.enforcement.ladder import discard
 from holdall.guardian.keeper import pulse_every_ms
 from holdall.guardian.signals import Signals
 from holdall.guardian.terminal import Terminal
@@ -45,8 +46,13 @@ class Wrapper:
         *,
         signals: Signals,
         on_report: Callable[[orders.FromGuardian], None],
+        keep_open: Sequence[int] = (),
     ) -> None:
+        """`keep_open`: descriptors that guardian and command inherit, e.g. of a lock that shows that they live."""
         self._terminal = Terminal.open()
+        self._keep_open = tuple(keep_open)
+        self._stop_text: str | None = None
+        self._is_spawned = False
         self.start = msgspec.structs.replace(
             start,
             wrapper_group=os.getpgrp(),
@@ -78,6 +84,9 @@ class Wrapper:
             self._socket = self._spawn()
             with self._socket:
                 self._tell(self.start)
+                self._is_spawned = True
+                if self._stop_text is not None:
+                    self._tell(orders.StopCommand(self._stop_text))
                 while self._last_word is None:
                     self._step()
                 self._guardian.wait()
@@ -86,6 +95,12 @@ class Wrapper:
             if self._terminal is not None:
                 self._terminal.close()
         return self._last_word
+
+    def stop(self, text: str) -> None:
+        """From any thread, or a signal handler: end the command (TERM, grace, KILL), then release."""
+        self._stop_text = text
+        if self._is_spawned:
+            self._tell(orders.StopCommand(text))
 
     def _spawn(self) -> socket.socket:
         """The guardian is started; returns our end of what joins us."""
@@ -104,7 +119,7 @@ class Wrapper:
                         *self._command,
                     ],
                     env=self._environment,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), *self._keep_open),
                     process_group=0,  # what the terminal sends to our job is not for the guardian
                 )
             except OSError:
@@ -222,5 +237,6 @@ class Wrapper:
             _, nobody_left = processes.reap()
             if not nobody_left:
                 time.sleep(0.01)
+        discard(self._guardian.pid)
         if self._terminal is not None and self.start.foreground:
             self._terminal.give(os.getpgrp())

@@ -1,0 +1,139 @@
+"""`holdall location`: ask a location for a lease on negotiated terms, take what it offers, and look at it later."""
+
+from typing import Annotated
+
+import typer
+
+from holdall.cli.options import Json, Url
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Leases on negotiated terms: rates, memory, functions of a host, units; offered by the hosts of a location.",
+)
+
+Location = Annotated[str, typer.Argument(metavar="LOCATION", help="Its name. See: holdall location list")]
+Lease = Annotated[str, typer.Argument(metavar="LEASE", help="The id that the offer shows.")]
+Duration = Annotated[str, typer.Option("--duration", metavar="TIME", help="How long, e.g. 60s.")]
+Hold = Annotated[
+    bool,
+    typer.Option(
+        "--hold", help="Stay and have it renewed until interrupted; then give it back. Without: it runs out."
+    ),
+]
+
+
+@app.command("list", epilog="Examples: holdall location list · holdall location list --json")
+def list_locations(json: Json = False, url: Url = "") -> None:
+    """All locations of the system: their managers, nodes and templates."""
+    from holdall.cli import location_shown
+
+    location_shown.locations(url, as_json=json)
+
+
+@app.command(epilog="Examples: holdall location templates prague · holdall location templates prague --json")
+def templates(location: Location, json: Json = False, url: Url = "") -> None:
+    """What may be asked there, term by term."""
+    from holdall.cli import location_shown
+
+    location_shown.templates(location, url, as_json=json)
+
+
+@app.command(
+    epilog="Examples: holdall location request prague --term net.tx=50KiB/s --duration 2min · "
+    "holdall location request prague --term gpu=2 --term net.tx=1MB/s --floor net.tx=100kB/s · "
+    "holdall location request prague --term net.tx=50KiB/s --accept --hold · "
+    "holdall location request prague --term gpu=1 --parts 4 (four of them, or none)"
+)
+def request(
+    location: Location,
+    term: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--term", metavar="NAME=AMOUNT", help="E.g. net.tx=50KiB/s, gpu=2, service.db=true; repeatable."
+        ),
+    ] = None,
+    floor: Annotated[
+        list[str] | None,
+        typer.Option("--floor", metavar="NAME=AMOUNT", help="Less than this of a term is of no use."),
+    ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option("--weight", metavar="NAME=N", help="How much a shortfall of it counts, 1 to 100."),
+    ] = None,
+    duration: Duration = "",
+    template: Annotated[str, typer.Option(metavar="ID", help="Keep to this template.")] = "",
+    replaces: Annotated[
+        str, typer.Option(metavar="LEASE", help="A lease that this one takes over from.")
+    ] = "",
+    parts: Annotated[
+        int,
+        typer.Option(
+            "--parts",
+            metavar="N",
+            help="So many such leases, perhaps on several hosts: all or none, at once.",
+        ),
+    ] = 1,
+    accept: Annotated[bool, typer.Option("--accept", help="Take the offer at once.")] = False,
+    hold: Hold = False,
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """Ask for an offer. It binds the location for a few seconds; take it with: holdall location accept."""
+    from holdall.cli import location_asking
+
+    location_asking.request(
+        location_asking.Wish(location, term or [], floor or [], weight or [], duration, template, replaces),
+        url,
+        parts=parts,
+        accept=accept or hold,
+        hold=hold,
+        as_json=json,
+    )
+
+
+@app.command(epilog="Examples: holdall location offers · holdall location offers --json")
+def offers(json: Json = False, url: Url = "") -> None:
+    """Your offers at this node that are still open."""
+    from holdall.cli import location_shown
+
+    location_shown.offers(url, as_json=json)
+
+
+@app.command(epilog="Examples: holdall location accept L-… · holdall location accept L-… --hold")
+def accept(lease: Lease, hold: Hold = False, json: Json = False, url: Url = "") -> None:
+    """Take an offer: the lease begins, and runs out after its duration unless it is renewed."""
+    from holdall.cli import location_asking
+
+    location_asking.accept(lease, url, hold=hold, as_json=json)
+
+
+@app.command(epilog="Example: holdall location decline L-…")
+def decline(lease: Lease, json: Json = False, url: Url = "") -> None:
+    """Refuse an offer: what it held is free at once."""
+    from holdall.cli import location_asking
+
+    location_asking.decline(lease, url, as_json=json)
+
+
+@app.command(epilog="Examples: holdall location status L-… · holdall location status L-… --json")
+def status(lease: Lease, json: Json = False, url: Url = "") -> None:
+    """How a lease stands, term by term, as its host knows it."""
+    from holdall.cli import location_shown
+
+    location_shown.status(lease, url, as_json=json)
+
+
+@app.command(epilog="Examples: holdall location renew L-… · holdall location renew L-… --duration 10min")
+def renew(lease: Lease, duration: Duration = "", json: Json = False, url: Url = "") -> None:
+    """Renew a lease once; all its terms are judged anew. Refused, it goes on as it was."""
+    from holdall.cli import location_asking
+
+    location_asking.renew(lease, duration, url, as_json=json)
+
+
+@app.command(epilog="Example: holdall location release L-…")
+def release(lease: Lease, json: Json = False, url: Url = "") -> None:
+    """Give a lease back."""
+    from holdall.cli import location_asking
+
+    location_asking.release(lease, url, as_json=json)
