@@ -14,10 +14,19 @@ START = Path(__file__).parent / "start.md"
 
 
 def read_toml(example: Example) -> None:
-    """Refuse what a node would refuse."""
+    """Refuse what a node would refuse, or on their pages what `policy check` or `job run` would."""
+    from holdall.jobs.file import parse_job
+    from holdall.node.policies import checked
     from holdall.node.settings import parse_settings
+    from holdall.policy.reading import parse_policy
 
-    parse_settings(str(example.parsed), name=f"{Path(example.path).name}:{example.line}")
+    name = f"{Path(example.path).name}:{example.line}"
+    if Path(example.path).name == "policies.md":
+        checked(parse_policy(str(example.parsed), name=name))
+    elif Path(example.path).name == "jobs.md":
+        parse_job(str(example.parsed), source=name, folder=Path.cwd())
+    else:
+        parse_settings(str(example.parsed), name=name)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,20 @@ def _switches_user() -> bool:
     return _is_root() and _succeeds("setpriv", "--reuid", "65534", "--clear-groups", "true")
 
 
+def _shows_the_dashboard() -> bool:
+    import holdall.http
+
+    return (Path(holdall.http.__file__).parent / "dashboard/index.html").exists()
+
+
+def _limits_by_cgroups() -> bool:
+    from holdall.guardian.enforcement.ladder import probe
+
+    return {"cpu", "mem", "processes"} <= {
+        term for rung in probe() if "cgroup" in rung.name for term in rung.keeps
+    }
+
+
 def _makes_cgroups() -> bool:
     """Whether a cgroup tree of version 2 can be mounted in a mount namespace, with cgroups that can be killed."""
     steps = 'mount -t cgroup2 cgroup2 /mnt && mkdir "$0" && test -e "$0/cgroup.kill"; found=$?; rmdir "$0"; exit $found'
@@ -57,6 +72,9 @@ def _makes_cgroups() -> bool:
 
 CAPABILITIES: Mapping[str, Capability] = {
     "linux": Capability(lambda: sys.platform == "linux", "run on Linux"),
+    "cgroup-limits": Capability(
+        _limits_by_cgroups, "run as root where the controllers cpu, memory and pids are mounted and writable"
+    ),
     "root": Capability(_is_root, "run as root"),
     "other-user": Capability(_switches_user, "run as root with setpriv (package util-linux)"),
     "strace": Capability(_traces_processes, "apt-get install strace, and allow ptrace"),
@@ -67,6 +85,9 @@ CAPABILITIES: Mapping[str, Capability] = {
     ),
     "nft": Capability(_tool("nft"), "apt-get install nftables"),
     "git": Capability(_tool("git"), "apt-get install git"),
+    "systemd": Capability(_tool("systemd-analyze"), "apt-get install systemd"),
+    "browser": Capability(_tool("chromium"), "apt-get install chromium"),
+    "dashboard": Capability(_shows_the_dashboard, "run scripts/dashboard (needs nodejs and npm)"),
     "bash": Capability(_tool("bash"), "apt-get install bash"),
 }
 

@@ -8,8 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bounded import (
+    pytest_configure,
+    pytest_exception_interact,
+    pytest_runtest_protocol,
+    pytest_unconfigure,
+)
 from capabilities import CAPABILITIES, unmet
 from hypothesis import HealthCheck, settings
+
+__all__ = [  # hooks of `bounded`
+    "pytest_configure",
+    "pytest_exception_interact",
+    "pytest_runtest_protocol",
+    "pytest_unconfigure",
+]
 
 NOT_OFFERED = "this machine does not offer: "
 RUN_MARK = "HOLDALL_TEST_RUN"

@@ -51,6 +51,7 @@ class Manners:
     run_ttl_s: float
     hold_ms: int
     pools: Mapping[str, int]
+    two_pools: bool = False
 
 
 class Crowd:
@@ -117,11 +118,13 @@ class Crowd:
             ttl=f"{self.manners.ttl_s:g}s",
             wait=WAIT,
             hold_ms=self.manners.hold_ms,
+            two_pools=self.manners.two_pools,
         )
         return [sys.executable, str(stress_worker.__file__), msgspec.json.encode(orders).decode()]
 
     def _run_command(self, place: Place) -> list[str]:
-        needs = needs_of(random.Random(f"{self.seed} {place.name}"), dict(self.manners.pools))
+        chance = random.Random(f"{self.seed} {place.name}")
+        needs = needs_of(chance, dict(self.manners.pools), two_pools=self.manners.two_pools)
         options = [word for need in needs for word in ("--need", need)]
         options += ["--wait", WAIT, "--ttl", f"{self.manners.run_ttl_s:g}s", "--reason", "chaos"]
         options += ["--history", str(self._history_of(place))]

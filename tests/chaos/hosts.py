@@ -35,6 +35,7 @@ listen = "{listen}"
 ttl = "{ttl}"
 ttl_max = "{ttl_max}"
 margin = "100ms"
+protocol = "{protocol}"
 """
 
 
@@ -168,13 +169,19 @@ class Host:
 
 
 def make_hosts(
-    folder: Path, pools: Sequence[Mapping[str, int]], network: Network | None, *, ttl: str, ttl_max: str
+    folder: Path,
+    pools: Sequence[Mapping[str, int]],
+    network: Network | None,
+    *,
+    ttl: str,
+    ttl_max: str,
+    protocol: str = "chain",
 ) -> list[Host]:
     """Not started. `pools`: size of each pool of each host; without a network they share the loopback."""
     made: list[Host] = []
     for number, sizes in enumerate(pools):
         listen = f"127.0.0.1:{free_ports()}" if network is None else f"{network.address(number)}:{PORT}"
-        config = CONFIG.format(name=f"h{number}", listen=listen, ttl=ttl, ttl_max=ttl_max)
+        config = CONFIG.format(name=f"h{number}", listen=listen, ttl=ttl, ttl_max=ttl_max, protocol=protocol)
         for pool, size in sizes.items():
             units = json.dumps([f"{pool}-{unit}" for unit in range(1, size + 1)])
             config += f'\n[[pool]]\nname = "{pool}"\nunits = {units}\n'

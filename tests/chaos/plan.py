@@ -56,6 +56,9 @@ class Plan:
     seed: int
     pools: tuple[Mapping[str, int], ...]
     """Size of each pool of each host; a name on several hosts is one pool over them."""
+    protocol: str = "chain"
+    two_pools: bool = False
+    """No claim wants units of more than two pools, wherever they are."""
     seconds: float = 180.0
     seconds_most: float = 900.0
     claims: int | None = None

@@ -36,8 +36,15 @@ class Storm:
         self.histories = folder / "histories"
         self.histories.mkdir()
         self.history = HistoryWriter(self.histories / "driver.jsonl", "driver")
-        self.hosts = make_hosts(folder, plan.pools, network, ttl=f"{TTL_S:g}s", ttl_max=f"{TTL_MAX_S:g}s")
-        manners = Manners(TTL_S, RUN_TTL_S, plan.hold_ms, plan.sizes())
+        self.hosts = make_hosts(
+            folder,
+            plan.pools,
+            network,
+            ttl=f"{TTL_S:g}s",
+            ttl_max=f"{TTL_MAX_S:g}s",
+            protocol=plan.protocol,
+        )
+        manners = Manners(TTL_S, RUN_TTL_S, plan.hold_ms, plan.sizes(), two_pools=plan.two_pools)
         self.crowd = Crowd(self._places(), manners, folder, self.history, plan.seed)
         self.faults = Faults(plan, self.hosts, self.crowd, network, self.history)
         self.books = [Books(host, plan.shared(), self.history) for host in self.hosts]

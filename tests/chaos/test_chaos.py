@@ -1,4 +1,8 @@
-"""Real nodes in network namespaces under kills, pauses, cuts and loss: nothing is held twice, nobody starves, nothing leaks."""
+"""Real nodes in network namespaces under kills, pauses, cuts and loss: nothing is held twice, nobody starves, nothing leaks.
+
+Each protocol goes through the same faults. Those that differ most from the chain on the wire run in short each time, all
+of them in the night's run.
+"""
 
 import os
 import tempfile
@@ -10,7 +14,11 @@ from chaos.network import network
 from chaos.plan import OFTEN, Floors, Plan, pools_of_hosts
 from chaos.storm import Storm
 
+from holdall.protocols.registry import PROTOCOLS
+
 SEED = int(os.environ.get("HOLDALL_CHAOS_SEED", "20261128"))
+EACH_TIME = ("game", "lanes")
+OTHERS = tuple(name for name in PROTOCOLS if name != "chain")
 
 pytestmark = [pytest.mark.system, pytest.mark.requires("netns", "nft")]
 
@@ -23,22 +31,42 @@ def stormed(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     assert made.left() == []
     figures = judge(plan, outcome, folder)
     with capsys.disabled():
-        print(f"\n{figures}")
+        print(f"\n{plan.protocol}, {figures}")
+
+
+def on_four_hosts(protocol: str, *, seconds: float, floors: Floors) -> Plan:
+    """Faults come twice as often as in a long run."""
+    return Plan(
+        seed=SEED,
+        protocol=protocol,
+        two_pools=PROTOCOLS[protocol].pools_max is not None,
+        pools=pools_of_hosts(4),
+        seconds=seconds,
+        floors=floors,
+        processes=12,
+        often={kind: (least / 2, most / 2) for kind, (least, most) in OFTEN.items()},
+        first_after=0.5,
+    )
 
 
 def test_four_hosts_under_faults(capsys: pytest.CaptureFixture[str]) -> None:
     floors = Floors(kills=8, pauses=3, cuts=3, grants=80, contended=25)
-    often = {kind: (least / 2, most / 2) for kind, (least, most) in OFTEN.items()}
-    plan = Plan(
-        seed=SEED,
-        pools=pools_of_hosts(4),
-        seconds=30,
-        floors=floors,
-        processes=12,
-        often=often,
-        first_after=0.5,
-    )
-    stormed(plan, capsys)
+    stormed(on_four_hosts("chain", seconds=30, floors=floors), capsys)
+
+
+@pytest.mark.parametrize("protocol", EACH_TIME)
+def test_each_time_a_protocol_by_pool_on_four_hosts_under_faults(
+    protocol: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floors = Floors(kills=4, pauses=2, cuts=2, grants=25, contended=5)
+    stormed(on_four_hosts(protocol, seconds=10, floors=floors), capsys)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", OTHERS)
+def test_every_protocol_on_four_hosts_under_faults(protocol: str, capsys: pytest.CaptureFixture[str]) -> None:
+    floors = Floors(kills=8, pauses=3, cuts=3, grants=60, contended=6)
+    stormed(on_four_hosts(protocol, seconds=30, floors=floors), capsys)
 
 
 @pytest.mark.long

@@ -21,14 +21,23 @@ OUTSIDE = {
 
 OWNERS: dict[str, tuple[str, ...]] = {
     "msgspec": ("",),
+    "starlette": ("http/",),
+    "uvicorn": ("http/",),
+    "prometheus_client": ("http/",),
+    "opentelemetry": ("http/",),
     "typer": ("cli/",),
     "rich": ("cli/", "lab/"),
     "structlog": ("node/", "cli/"),
     "matplotlib": ("lab/",),
+    "cel": ("policy/",),
     "sqlite3": ("node/store.py",),
     "nats": ("bus/",),
     "cryptography": ("bus/",),
     "nkeys": ("bus/",),
+    "pytest": ("client/pytest_plugin/",),
+    "mcp": ("mcp/",),
+    "mcp_types": ("mcp/",),
+    "pydantic": ("mcp/",),
 }
 """Where a third-party name (and SQLite) may be imported: the start of the file's path below src/holdall."""
 

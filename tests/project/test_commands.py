@@ -19,11 +19,13 @@ def commands_at_a_glance() -> set[str]:
     """Full names from the list in docs/start.md; `lab explore | simulate` names each of the group."""
     page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
     listing = page.partition("## All commands at a glance")[2].partition("```text\n")[2].partition("```")[0]
+    commands = get_group(app).commands
     names: set[str] = set()
     for line in listing.splitlines():
         command, _, rest = line.removeprefix("holdall ").partition(" ")
         names.add(f"holdall {command}")
-        if group := re.match(r"\s*(\w+(?: \| \w+)+)", rest):
+        group = re.match(r"\s*(\w+(?: \| \w+)*)", rest)
+        if group and isinstance(commands.get(command), TyperGroup):
             names |= {f"holdall {command} {name}" for name in group[1].split(" | ")}
     return names
 

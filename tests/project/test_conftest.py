@@ -76,3 +76,85 @@ def test_a_process_left_behind_is_ended_and_reported(tmp_path: Path) -> None:
     ended = run_pytest(tmp_path, source, ci=False)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "tests left these processes running" in ended.stdout
+
+
+NEVER_ENDS = """
+import asyncio, bounded
+bounded.BOUND_S, bounded.END_S = 0.5, 1
+
+async def stubborn():
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if CAN_BE_ENDED:
+                raise
+
+async def wait_for_nothing():
+    task = asyncio.create_task(stubborn(), name="a stubborn one")
+    await asyncio.wait((task,))
+
+def test_it():
+    asyncio.run(wait_for_nothing())
+
+def test_after():
+    pass
+"""
+
+
+def test_a_test_that_never_ends_fails_with_what_its_tasks_wait_for_and_the_next_one_runs(
+    tmp_path: Path,
+) -> None:
+    ended = run_pytest(tmp_path, f"CAN_BE_ENDED = True\n{NEVER_ENDS}", ci=False)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "test_it has not ended within 0.5 s" in ended.stdout
+    assert "await asyncio.wait((task,))" in ended.stdout
+    assert "1 failed, 1 passed" in ended.stdout
+
+
+def test_where_not_even_its_end_comes_all_threads_are_shown_and_the_run_ends(tmp_path: Path) -> None:
+    ended = run_pytest(tmp_path, f"CAN_BE_ENDED = False\n{NEVER_ENDS}", ci=False)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "Timeout (0:00:01.500000)!" in ended.stderr
+    assert "in test_it" in ended.stderr
+
+
+HANGS_BELOW_PYTHON = """
+import bounded, sys
+bounded.BOUND_S, bounded.END_S = 0.5, 1
+sys.set_int_max_str_digits(0)
+
+def test_it():
+    int("9" * 4_000_000)
+"""
+
+
+def test_what_no_signal_interrupts_is_shown_and_ended_too(tmp_path: Path) -> None:
+    ended = run_pytest(tmp_path, HANGS_BELOW_PYTHON, ci=False)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "Timeout (0:00:01.500000)!" in ended.stderr
+    assert "in test_it" in ended.stderr
+
+
+HANGS_AFTER_A_FAILURE = """
+import bounded, pytest, threading
+bounded.BOUND_S, bounded.END_S = 0.5, 1
+
+@pytest.fixture
+def stuck():
+    yield
+    while True:
+        try:
+            threading.Event().wait()
+        except BaseException:
+            pass
+
+def test_it(stuck):
+    raise ValueError
+"""
+
+
+def test_a_fixture_that_hangs_after_a_failure_is_shown_and_ended_too(tmp_path: Path) -> None:
+    ended = run_pytest(tmp_path, HANGS_AFTER_A_FAILURE, ci=False)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "in stuck" in ended.stderr

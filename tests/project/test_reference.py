@@ -10,6 +10,7 @@ from holdall.checker.records import AnyRecord, Record
 from holdall.checker.verdict import Rule
 from holdall.model import errors
 from holdall.node.configured import BusSettings, Defaults, NodeSettings, PoolSettings
+from holdall.node.http_settings import HttpSettings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 VARIABLE = re.compile(r"\bHOLDALL_[A-Z_]+")
@@ -65,6 +66,7 @@ def test_the_page_lists_exactly_the_keys_of_the_configuration() -> None:
     }  # where a node runs, not what is written
     assert keys("## The node") == sorted(node)
     assert keys("## The bus") == sorted(BusSettings.__struct_fields__)
+    assert keys("## HTTP") == sorted(HttpSettings.__struct_fields__)
     assert keys("## Defaults of its leases") == sorted(durations_by_name(Defaults.__struct_fields__))
     assert keys("## Pools") == sorted(durations_by_name(PoolSettings.__struct_fields__) | {"count"})
 

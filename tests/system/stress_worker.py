@@ -33,6 +33,7 @@ class Orders(msgspec.Struct, frozen=True):
     ttl: str
     wait: str
     hold_ms: int
+    two_pools: bool = False
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -43,8 +44,10 @@ class Use(msgspec.Struct, frozen=True):
     fence: int
 
 
-def needs_of(chance: random.Random, pools: dict[str, int]) -> list[str]:
-    """1 to 3 pools, 1 to 2 units of each, as SPECs."""
+def needs_of(chance: random.Random, pools: dict[str, int], *, two_pools: bool = False) -> list[str]:
+    """1 to 3 pools, 1 to 2 units of each, as SPECs; `two_pools`: two units in all, which lie in two pools at most."""
+    if two_pools:
+        return [f"{pool}:1" for pool in chance.sample(sorted(pools), chance.randrange(1, 3))]
     chosen = chance.sample(sorted(pools), chance.randrange(1, 4))
     return [f"{pool}:{chance.randrange(1, min(2, pools[pool]) + 1)}" for pool in chosen]
 
@@ -79,7 +82,7 @@ def work(orders: Orders) -> None:
         for number in range(orders.claims):
             if ended.is_set():
                 return
-            needs = needs_of(chance, orders.pools)
+            needs = needs_of(chance, orders.pools, two_pools=orders.two_pools)
             lease = hub.lease(
                 *needs, wait=orders.wait, ttl=orders.ttl, on_loss="event", reason=f"stress {number}"
             )

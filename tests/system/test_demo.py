@@ -156,4 +156,56 @@ def test_the_small_lab_tells_its_story_with_small_fences_every_time_and_leaves_n
     assert [line for line in told if not re.match(r" *\d+\.\d\d s  \w+ +\S", line)] == []
     assert re.search(r"gus +holds scope-1 fence 1, and is now cut off", ended.stdout)
     assert "all is free again: board 2/2 · psu 3/3 · scope 1/1" in ended.stdout
+    _, *next_commands = re.findall(r"^(?:next)? +(holdall .+?)(?:   |$)", ended.stdout, re.MULTILINE)
+    assert len(next_commands) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.system
+@pytest.mark.requires("linux")
+@pytest.mark.parametrize(
+    ("after", "number", "status"),
+    [
+        (r"3 pools", signal.SIGTERM, 143),
+        (r"gus +holds scope-1", signal.SIGINT, 130),
+        (r"gus's lease \S+ ended", signal.SIGINT, 130),
+    ],
+    ids=["it-begins", "a-holder-is-silent", "it-goes-on"],
+)
+def test_ctrl_c_ends_the_small_lab_without_a_trace(
+    environment: dict[str, str], after: str, number: signal.Signals, status: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "holdall.cli", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        assert [*lines_until(demo.stdout, after)] != []
+        for _ in range(2):  # a second one must not leave half of it behind
+            os.killpg(demo.pid, number)
+        demo.stdout.read()
+        assert demo.wait(timeout=SECONDS_MAX) == status
+        assert demo.stderr.read() == "\nstopped, and nothing is left of it\n"
+
+
+@pytest.mark.system
+@pytest.mark.requires("linux")
+def test_who_stops_reading_ends_the_small_lab(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "holdall.cli", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        assert demo.stdout.readline() != ""
+        demo.stdout.close()
+        assert demo.stderr.read() == ""
+        assert demo.wait(timeout=SECONDS_MAX) == 1  # as every command whose reader has gone

@@ -144,10 +144,10 @@ def test_c9_a_stopped_node_ends_commands_at_their_deadline(node: Lab, tmp_path: 
         node.process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         try:
+            until(lambda: none_alive(pids), "the command has ended")
+            # It ends within the ttl after the last renewal that the node confirmed; a second is for this test to notice.
+            assert time.monotonic() - stopped < 10.5 + 1
             assert run.wait(40) == 79
-            # It can't have lived longer than the ttl after the last renewal that the node confirmed.
-            assert time.monotonic() - stopped < 10.5 + 6
-            assert none_alive(pids)
             assert run.stderr is not None
             assert "no renewal was confirmed" in run.stderr.read()
             assert (tmp_path / "heard").exists()  # TERM came first, and was not enough

@@ -1,0 +1,182 @@
+"""The page of a node in a real browser: it follows, it bears much and hostile names, it obeys who may."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node.lab import Client
+from node.waiting import until
+from playwright.sync_api import Browser
+from system.dashboard import Site, Watched, chromium, site
+from system.runs import running
+
+pytestmark = [pytest.mark.system, pytest.mark.requires("browser", "dashboard")]
+
+MANY = '\n[[pool]]\nname = "cell"\ncount = 10000\n'
+HOSTILE = "<img src=x onerror=\"document.title='struck'\"> <b>bold</b> \u202eevil"
+AXE = Path(__file__).parents[2] / "dashboard/node_modules/axe-core/axe.min.js"
+TABS = ("now", "pools", "waits", "leases", "log", "nodes")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def place(browser: Browser) -> Iterator[Site]:
+    with site(browser, MANY) as made:
+        yield made
+
+
+def text(watched: Watched, where: str = "main") -> str:
+    return watched.page.inner_text(where)
+
+
+def test_a_grant_and_an_end_are_seen_within_a_second_without_a_reload(place: Site) -> None:
+    with place.page() as watched, place.lab.client(agent="live-holder") as client:
+        watched.open("leases")
+        watched.page.get_by_text("Nothing is held.").wait_for()
+        key = client.lease("psu:2").key
+        granted_s = time.monotonic()
+        watched.page.get_by_role("cell", name="live-holder").wait_for(timeout=5000)
+        seen_s = time.monotonic() - granted_s
+        client.release(key)
+        watched.page.get_by_text("Nothing is held.").wait_for(timeout=5000)
+        assert watched.fine(), watched.complaints
+        print(f"a grant was seen after {seen_s:.2f} s")
+
+
+def test_who_waits_and_why_is_drawn_and_told_in_full(place: Site) -> None:
+    with (
+        place.page() as watched,
+        place.lab.client(agent="holder") as holder,
+        place.lab.client(agent="waiter") as waiter,
+    ):
+        holder.lease("psu:2")
+        waiter.claim("psu:1", "board:1")
+        watched.open("waits")
+        watched.page.get_by_role("cell", name="waiter").wait_for()
+        drawn = watched.page.locator("svg .node")
+        until(lambda: drawn.count() == 2, "the claim and the lease in its way are drawn")
+        watched.page.locator("tbody tr").first.click()
+        told = watched.page.get_by_role("dialog").inner_text()
+        assert "1 of 1" in told
+        assert "psu:1 busy" in told
+        assert "holder" in told
+        watched.page.keyboard.press("Escape")
+        watched.open("pools")
+        watched.page.get_by_label("pool psu on lab-1").get_by_text("1 claim in line").wait_for()
+        assert watched.fine(), watched.complaints
+
+
+def test_names_are_shown_as_text_whatever_they_are(place: Site) -> None:
+    with place.page() as watched, _holder(place, HOSTILE):
+        for tab in ("now", "leases", "pools", "log"):
+            watched.open(tab)
+            watched.page.wait_for_timeout(300)
+        watched.open("leases")
+        watched.page.get_by_text("<b>bold</b>").first.wait_for()
+        assert watched.page.title() == "holdall"
+        assert watched.page.locator("main img").count() == 0
+        assert watched.fine(), watched.complaints
+
+
+def _holder(place: Site, agent: str) -> Client:
+    client = place.lab.client(agent=agent)
+    client.lease("psu:1")
+    return client
+
+
+def test_ten_thousand_units_are_paged_and_searched(place: Site) -> None:
+    with place.page() as watched, place.lab.client(agent="one-of-many") as client:
+        unit = client.lease("cell:1").lease.units[0].name
+        watched.open("pools/cell@lab-1")
+        watched.page.get_by_text("of 10\u202f000").last.wait_for()
+        assert watched.page.locator("tbody tr").count() == 100
+        watched.page.get_by_role("button", name="next").click()
+        watched.page.get_by_text("101 to 200").wait_for()
+        watched.page.keyboard.press("/")
+        watched.page.keyboard.type("one-of-many")
+        until(lambda: watched.page.locator("tbody tr").count() == 1, "one unit is found")
+        assert unit in text(watched, "tbody")
+        assert watched.fine(), watched.complaints
+
+
+def test_a_lease_is_taken_away_with_a_reason_by_who_may(place: Site) -> None:
+    command = ("--need", "board:1", "--reason", "to be taken away", "--", "sleep", "1000")
+    with place.page() as watched, running(place.lab, *command):
+        watched.open("leases")
+        watched.page.get_by_role("cell", name="to be taken away").click()
+        dialog = watched.page.get_by_role("dialog")
+        force = dialog.get_by_role("button", name="Force release")
+        force.wait_for()
+        assert force.is_disabled()
+        dialog.get_by_label("reason").fill("the board burns")
+        force.click()
+        watched.page.get_by_text("Nothing is held.").wait_for()
+        watched.open("log")
+        watched.page.get_by_text("the board burns").first.wait_for()
+        assert watched.fine(), watched.complaints
+
+
+def test_nobody_sees_nothing_and_a_link_works_once(place: Site) -> None:
+    path = place.post("/v1/logins")["path"]
+    with place.page(known=False) as watched:
+        watched.page.goto(place.base)
+        watched.page.get_by_text("This node shows itself to people it knows").wait_for()
+        watched.page.goto(place.base + path)
+        watched.page.get_by_role("heading", name="Now").wait_for()
+    with place.page(known=False) as watched:
+        answer = watched.page.goto(place.base + path)
+        assert answer is not None
+        assert answer.status == 401
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize(("device", "width"), [("desk", 1400), ("phone", 390)])
+def test_it_is_readable_for_everybody_everywhere(place: Site, colours: str, device: str, width: int) -> None:
+    """axe finds nothing, and nothing lies beyond the edge of a narrow screen."""
+    size: Any = {"width": width, "height": 850}
+    with (
+        place.page(color_scheme=colours, viewport=size) as watched,
+        _holder(place, "ana@desk") as holder,
+        place.lab.client(agent="ci@runner") as waiter,
+    ):
+        waiter.claim("psu:2")
+        found: list[str] = []
+        for tab in TABS:
+            watched.open(tab)
+            watched.page.get_by_role("heading").first.wait_for()
+            watched.page.wait_for_timeout(300)
+            watched.page.evaluate(AXE.read_text())
+            seen = watched.page.evaluate("axe.run()")
+            found += [f"{tab}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in seen["violations"]]
+            beyond = watched.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            found += [f"{tab}: {beyond} px beyond the edge of a {device}"] if beyond > 0 else []
+        assert found == []
+        holder.beat()
+
+
+def test_keys_turn_pages_and_colours(place: Site) -> None:
+    with place.page(color_scheme="light") as watched:
+        watched.page.get_by_role("heading", name="Now").wait_for()
+        watched.page.keyboard.press("2")
+        watched.page.get_by_role("heading", name="Pools").wait_for()
+        watched.page.keyboard.press("t")
+        assert watched.page.evaluate("document.documentElement.dataset.theme") == "dark"
+        watched.page.keyboard.press("?")
+        watched.page.get_by_role("dialog", name="Keys").wait_for()
+        assert watched.fine(), watched.complaints
+
+
+def test_it_says_when_the_node_is_gone_and_goes_on_when_it_is_back(browser: Browser) -> None:
+    with site(browser) as place, place.page() as watched:
+        watched.page.get_by_text("live", exact=True).wait_for()
+        place.lab.kill()
+        watched.page.get_by_text("connection lost").wait_for()
+        place.lab.start()
+        watched.page.get_by_text("live", exact=True).wait_for(timeout=30_000)
