@@ -31,7 +31,9 @@ def test_a_command_that_takes_more_memory_than_it_may_is_ended_and_what_it_used_
 def test_e3_a_command_that_has_stayed_as_long_as_it_may_saves_its_work_and_is_ended(
     host: Lab, tmp_path: Path
 ) -> None:
-    script = f"trap 'echo saved > {tmp_path}/saved' USR1; echo > {tmp_path}/began; while :; do sleep 0.05; done"
+    script = (
+        f"trap 'echo saved > {tmp_path}/saved' USR1; echo > {tmp_path}/began; while :; do sleep 0.05; done"
+    )
     # The signal comes after 9 s: a shell that has not begun by then, on a machine that stood still, dies of it.
     done = ran(host, "--need", "psu", "--stay", "10s", "--before-end", "1s:USR1", "--", "sh", "-c", script)
     assert (done.returncode, (tmp_path / "began").exists()) == (79, True), done.stderr
