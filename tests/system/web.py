@@ -36,23 +36,15 @@ class _Unix(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-class Web:
-    """Of one node. Over `http.sock` unless `tcp`."""
+class Http:
+    """Requests to the node with this `http.sock`."""
 
-    def __init__(self, node: Lab) -> None:
-        self.node = node
-        self.path = node.socket.parent / "http.sock"
-
-    @property
-    def port(self) -> int:
-        found = re.search(r"health +http://127\.0\.0\.1:(\d+)/healthz", self.node.said())
-        assert found is not None
-        return int(found[1])
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def connection(self, *, tcp: bool = False) -> http.client.HTTPConnection:
-        return (
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S) if tcp else _Unix(self.path)
-        )
+        assert not tcp, "a Web is needed"
+        return _Unix(self.path)
 
     def ask(
         self,
@@ -90,6 +82,25 @@ class Web:
             assert answer.status == 200
             with contextlib.closing(answer):
                 yield _events(answer)
+
+
+class Web(Http):
+    """Of one node of its own. Over `http.sock` unless `tcp`."""
+
+    def __init__(self, node: Lab) -> None:
+        super().__init__(node.socket.parent / "http.sock")
+        self.node = node
+
+    @property
+    def port(self) -> int:
+        found = re.search(r"health +http://127\.0\.0\.1:(\d+)/healthz", self.node.said())
+        assert found is not None
+        return int(found[1])
+
+    def connection(self, *, tcp: bool = False) -> http.client.HTTPConnection:
+        return (
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S) if tcp else _Unix(self.path)
+        )
 
 
 def _events(lines: http.client.HTTPResponse) -> Iterator[tuple[str, str, Any]]:

@@ -155,10 +155,10 @@ async def state(asking: Asking) -> words.Snapshot:
     return await asking.place.mirror.snapshot()
 
 
-async def usage(asking: Asking) -> words.Usage:
+async def usage(asking: Asking) -> words.Usages:
     """What was used, of the node that answers."""
     parts = await asking.place.reading.get("usage")
-    return words.Usage(usage=tuple(row for part in parts for row in part.usage))
+    return words.Usages(usage=tuple(row for part in parts for row in part.usage))
 
 
 async def jobs(asking: Asking) -> words.Jobs:

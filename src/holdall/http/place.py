@@ -9,6 +9,7 @@ from holdall.http.access import Access
 from holdall.http.audit import Audit
 from holdall.http.callers import Caller, caller_of
 from holdall.http.claims import Claims
+from holdall.http.located import Located
 from holdall.http.meters import Meters
 from holdall.http.mirror import Mirror
 from holdall.http.problems import Problem
@@ -35,6 +36,7 @@ class Place:
         self.access = Access(Path(orders.state))
         self._audit = Audit(Path(orders.state) / FOLDER)
         self.reading = Reading(orders.socket)
+        self.located = Located(self.reading)
         self.mirror = Mirror(self.reading, orders.node)
         self.meters = Meters(self.reading)
         self.claims = Claims(orders.socket, self.meters.renewal)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from holdall.http.speaking import Talk
 from holdall.model import frames
@@ -21,6 +21,7 @@ PAUSE_SHARE = 1.0
 PAUSE_S_MAX = 1.0
 KINDS_MAX = 64
 """Questions that are remembered; `log` has one for each `since`."""
+Told = TypeVar("Told")
 
 
 class Reading:
@@ -30,7 +31,7 @@ class Reading:
         self._path = path
         self._talk: Talk | None = None
         self._opening = asyncio.Lock()
-        self._shared: dict[tuple[What, int | None, bool], Shared] = {}
+        self._shared: dict[tuple[What, int | None, bool], Shared[list[frames.Listing]]] = {}
         self.asked: Callable[[str, float], None] = _unheard
         """Told how many seconds each answer took, for the metrics."""
 
@@ -71,24 +72,24 @@ class Reading:
         return parts
 
 
-class Shared:
+class Shared(Generic[Told]):
     """One kind of question."""
 
-    def __init__(self, ask: Callable[[], Awaitable[list[frames.Listing]]]) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[Told]]) -> None:
         self._ask = ask
-        self._running: asyncio.Task[list[frames.Listing]] | None = None
-        self._next: asyncio.Task[list[frames.Listing]] | None = None
+        self._running: asyncio.Task[Told] | None = None
+        self._next: asyncio.Task[Told] | None = None
         self._took_s = 0.0
         self._ended_s = 0.0
 
-    async def get(self) -> list[frames.Listing]:
+    async def get(self) -> Told:
         """The answer to a question that is put from now on."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._put(self._running))
             self._next.add_done_callback(_seen)
         return await asyncio.shield(self._next)
 
-    async def _put(self, before: "asyncio.Task[list[frames.Listing]] | None") -> list[frames.Listing]:
+    async def _put(self, before: "asyncio.Task[Told] | None") -> Told:
         if before is not None:
             await asyncio.wait([before])
             pause_s = self._ended_s + min(self._took_s * PAUSE_SHARE, PAUSE_S_MAX) - time.monotonic()
@@ -107,7 +108,7 @@ class Shared:
             self._took_s = self._ended_s - began
 
 
-def _seen(task: "asyncio.Task[list[frames.Listing]]") -> None:
+def _seen(task: "asyncio.Task[Told]") -> None:
     """Nobody may be left to hear of its failure."""
     with contextlib.suppress(asyncio.CancelledError):
         task.exception()

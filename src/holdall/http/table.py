@@ -1,6 +1,6 @@
 """All routes of `/v1`, and the few beside it."""
 
-from holdall.http import claiming, looking, operating, pages, streaming, words
+from holdall.http import claiming, location_words, locations, looking, operating, pages, streaming, words
 from holdall.http.api import Route
 from holdall.http.described import openapi
 from holdall.http.healthy import healthz
@@ -16,8 +16,15 @@ V1: tuple[Route, ...] = (
     Route(method="GET", path="/v1/why/{claim}", summary="Why one claim waits", may="see", handler=looking.why, answer=words.OneWhy),
     Route(method="GET", path="/v1/log", summary="What happened, newest first", may="see", handler=looking.log, query=words.LogQuery, answer=words.Log),
     Route(method="GET", path="/v1/nodes", summary="The node that answers, and those that it knows", may="see", handler=looking.nodes, answer=words.Nodes),
-    Route(method="GET", path="/v1/usage", summary="What each group used", may="see", handler=looking.usage, answer=words.Usage),
+    Route(method="GET", path="/v1/usage", summary="What each group used", may="see", handler=looking.usage, answer=words.Usages),
     Route(method="GET", path="/v1/jobs", summary="Jobs of the node that answers", may="see", handler=looking.jobs, answer=words.Jobs),
+    Route(method="GET", path="/v1/locations", summary="Locations that are known", may="see", handler=locations.locations, query=words.PageQuery, answer=location_words.Locations, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}", summary="One location: its manager, nodes and templates", may="see", handler=locations.location, answer=location_words.OneLocation, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}/templates", summary="What may be asked there", may="see", handler=locations.templates, answer=location_words.Templates, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}/hosts", summary="Its hosts, and what is free there", may="see", handler=locations.hosts, query=location_words.HostsQuery, answer=location_words.Hosts, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}/leases", summary="Negotiated leases, term by term, with their use", may="see", handler=locations.leases, query=location_words.LeasesQuery, answer=location_words.LocationLeases, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}/capacities", summary="What hosts have to divide", may="see", handler=locations.capacities, query=location_words.CapacitiesQuery, answer=location_words.Capacities, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}/shares", summary="Demands on capacities, and their shares", may="see", handler=locations.shares, query=location_words.SharesQuery, answer=location_words.Shares, tag="locations"),
     Route(method="GET", path="/v1/doctor", summary="What keeps nodes from granting", may="see", handler=looking.doctor, answer=words.Findings),
     Route(method="GET", path="/v1/state", summary="The snapshot of the stream", may="see", handler=looking.state, answer=words.Snapshot, tag="watching"),
     Route(method="GET", path="/v1/events", summary="Server-sent events: a snapshot, then changes", may="see", handler=streaming.events, query=words.EventsQuery, answer=None, tag="watching", media="text/event-stream"),

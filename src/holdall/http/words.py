@@ -250,7 +250,7 @@ class Findings(Answer, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class Usage(Answer, frozen=True, kw_only=True):
+class Usages(Answer, frozen=True, kw_only=True):
     """What was used."""
 
     usage: tuple[frames.UsageRow, ...]

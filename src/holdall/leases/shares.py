@@ -13,6 +13,7 @@ Instants are milliseconds of any clock that never goes back, the same for all ca
 from collections.abc import Hashable, Mapping
 from enum import Enum
 from heapq import heappop, heappush
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -46,6 +47,16 @@ class Place(Enum):
     """An offer that is held, or an active lease."""
     DRAINING = "draining"
     """Over, but admitted work goes on: what was granted is still used."""
+
+
+class Demanded(msgspec.Struct, frozen=True):
+    """A demand for whoever looks. `share`: what it would have if all were renewed now."""
+
+    wanted: Wanted
+    place: Literal["live", "draining", "wanted"]
+    share: int
+    granted: int = 0
+    taken: int = 0
 
 
 class Part(msgspec.Struct):
@@ -185,6 +196,22 @@ class Shares:
         if intent is not None:
             self._put((holder, ""), intent[0])
         return granted
+
+    def demands(self, *, now_ms: int) -> list[Name]:
+        """(holder, lease) of each part, live or draining, and (holder, "") of each intent."""
+        self._forget_until(now_ms)
+        return [
+            *((part.holder, lease) for lease, part in self.parts.items()),
+            *((one, "") for one in self._intents),
+        ]
+
+    def demand(self, holder: str, lease: str) -> "Demanded":
+        """One of `demands`. Raises KeyError."""
+        if not lease:
+            share = self._demands.share((holder, ""), self.capacity)
+            return Demanded(self._intents[holder][0], "wanted", share)
+        part = self.parts[lease]
+        return Demanded(part.wanted, part.place.value, self.share(lease), part.granted, part.taken)
 
     def share(self, lease: str) -> int:
         """What the lease would have if all leases were renewed now: its share of the division."""

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
 from holdall.model.names import NEEDS_MAX
 from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm, Template, TermUse
 
@@ -15,6 +16,7 @@ LEASES_MAX = 256
 PARTS_MAX = 32
 _Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 _Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
+_After: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
 _Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 
 # Client -> node
@@ -66,6 +68,29 @@ class AskStatus(msgspec.Struct, frozen=True, tag="ask_status"):
     lease: _Id
 
 
+class AskHosts(msgspec.Struct, frozen=True, tag="ask_hosts"):
+    """Answer: HostsAre, of which `after` is the `next` of the part before."""
+
+    location: _Name
+    after: _After = ""
+
+
+class AskLeases(msgspec.Struct, frozen=True, tag="ask_leases"):
+    """All leases of the location, as its manager knows them, or those of one host with their use. Answer: AllLeasesAre."""
+
+    location: _Name
+    host: _Name = ""
+    after: _After = ""
+
+
+class AskShares(msgspec.Struct, frozen=True, tag="ask_shares"):
+    """How one host's capacities are divided. Answer: SharesAre."""
+
+    location: _Name
+    host: _Name
+    after: _After = ""
+
+
 class RenewLease(msgspec.Struct, frozen=True, tag="renew_lease"):
     """`duration` None: as long as before; without `terms` the same is asked. Answer: LeaseIs, NoOffer or Over."""
 
@@ -104,6 +129,9 @@ FromClient: TypeAlias = (
     | AcceptOffer
     | DeclineOffer
     | AskStatus
+    | AskHosts
+    | AskLeases
+    | AskShares
     | RenewLease
     | EndLease
     | HoldLeases
@@ -199,8 +227,43 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
     leases: tuple[HeldLease, ...]
 
 
+class HostsAre(msgspec.Struct, frozen=True, tag="hosts_are"):
+    """`manager`: the node that answers. `next` empty: that is all."""
+
+    manager: str
+    rows: tuple[HostRow, ...]
+    next: str = ""
+
+
+class AllLeasesAre(msgspec.Struct, frozen=True, tag="all_leases_are"):
+    """Everybody's, those that are over lately too."""
+
+    documents: tuple[LeaseDocument, ...]
+    next: str = ""
+
+
+class SharesAre(msgspec.Struct, frozen=True, tag="shares_are"):
+    """All capacities of the host, and a part of the demands on them."""
+
+    host: str
+    capacities: tuple[CapacityRow, ...]
+    rows: tuple[ShareRow, ...]
+    next: str = ""
+
+
 ToClient: TypeAlias = (
-    Locations | TemplatesAre | OfferIs | Offers | NoOffer | LeaseIs | LeasesAre | Over | Held
+    Locations
+    | TemplatesAre
+    | OfferIs
+    | Offers
+    | NoOffer
+    | LeaseIs
+    | LeasesAre
+    | Over
+    | Held
+    | HostsAre
+    | AllLeasesAre
+    | SharesAre
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -10,8 +10,10 @@ from fractions import Fraction
 import msgspec
 
 from holdall.leases.negotiation.interfaces import Allowed, Asker, Holding, Policy, Sharing, TermAsk
+from holdall.leases.negotiation.looking import SharesAre, part_of
 from holdall.leases.negotiation.records import HeldLease
 from holdall.leases.shares import Wanted
+from holdall.model.location_rows import CapacityRow, ShareRow
 from holdall.model.terms import (
     DURATION,
     RequestedTerm,
@@ -167,6 +169,31 @@ class Allotments:
     def free(self) -> dict[str, int]:
         """Of each capacity."""
         return {name: max(0, self.sharings[name].free) for name in sorted(self.sharings)}
+
+    def part(self, after: str, *, now_ms: int) -> SharesAre:
+        """How the capacities are divided, for whoever looks; leases by their parties."""
+        demands = {term: self.sharings[term].demands(now_ms=now_ms) for term in sorted(self.sharings)}
+        names = ((term, *name) for term, found in demands.items() for name in found)
+        shown, more = part_of(names, self._share_row, after)
+        capacities = tuple(self._capacity(term, len(found)) for term, found in demands.items())
+        return SharesAre(after, capacities, shown, more)
+
+    def _share_row(self, name: tuple[str, ...]) -> ShareRow:
+        term, holder, lease = name
+        part = self.sharings[term].demand(holder, lease)
+        wanted = part.wanted
+        return ShareRow(
+            term, holder, lease, part.place, wanted.amount, wanted.cap, str(wanted.weight), wanted.group,
+            part.share, part.granted, part.taken,
+        )  # fmt: skip
+
+    def _capacity(self, name: str, demands: int) -> CapacityRow:
+        sharing, term = self.sharings[name], self.template.terms[name]
+        free = max(0, sharing.free)
+        return CapacityRow(
+            name, term.base_unit, term.sharing, sharing.capacity, free, sharing.capacity - free, term.step,
+            demands,
+        )  # fmt: skip
 
     def copy(self) -> "Allotments":
         """An independent twin."""

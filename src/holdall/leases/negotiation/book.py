@@ -11,6 +11,7 @@ from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotments
 from holdall.leases.negotiation.interfaces import Asker, Holding
+from holdall.leases.negotiation.looking import Leases, SharesAre, leases_part
 from holdall.leases.negotiation.records import LEASE_PREFIX, HeldLease
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.states import OPEN, TERMINAL, Occurrence, following, is_legal
@@ -91,6 +92,19 @@ class HostBook:
             fence=record.fence,
             why=record.why,
         )
+
+    def part(self, after: str) -> Leases:
+        """Leases for whoever looks; those that are over too, until they are forgotten."""
+        held, by_lease = self.held, self._by_lease
+        leases = (lease for lease, hold in by_lease.items() if hold in held)
+        return leases_part(leases, lambda lease: self.document(held[by_lease[lease]]), after)
+
+    def shares(self, after: str) -> SharesAre:
+        """How the capacities are divided, for whoever looks. A part of a capacity goes by its party, people know leases."""
+        told = self.allotments.part(after, now_ms=self.now_ms)
+        names = {one.party: one.lease or one.hold for one in self.held.values()}
+        rows = tuple(msgspec.structs.replace(row, lease=names.get(row.lease, row.lease)) for row in told.rows)
+        return msgspec.structs.replace(told, rows=rows)
 
     def _statuses(self, record: HeldLease) -> tuple[TermStatus, ...]:
         measured = {one.name: one for one in self._measured.get(record.lease, ())}

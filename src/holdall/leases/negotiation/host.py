@@ -12,6 +12,7 @@ import msgspec
 
 from holdall.leases.fences import Fences
 from holdall.leases.negotiation import host_messages as h
+from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotments, Short
 from holdall.leases.negotiation.book import HostBook
@@ -236,6 +237,10 @@ class HostManager:
                 out.append(Send(agent, answer))
             case m.UseIs():
                 self.book.used(message, holder)
+            case looking.GetLeases(after):
+                out.append(Send(agent, self.book.part(after)))
+            case looking.GetShares(after):
+                out.append(Send(agent, self.book.shares(after)))
             case _:
                 raise ProtocolViolation(f"no message for a host's manager: {type(message).__name__}")
 

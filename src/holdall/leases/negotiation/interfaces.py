@@ -9,8 +9,8 @@ from typing import Protocol, Self
 
 import msgspec
 
-from holdall.leases.shares import Wanted
-from holdall.leases.sorted_sums import Exact
+from holdall.leases.shares import Demanded, Wanted
+from holdall.leases.sorted_sums import Exact, Name
 from holdall.machine.contract import Address
 from holdall.model.terms import Value
 
@@ -127,6 +127,14 @@ class Sharing(Protocol):
 
     def best(self, holder: str, wanted: Wanted, *, now_ms: int) -> int:
         """What `ask` would grant with no floor."""
+        ...
+
+    def demands(self, *, now_ms: int) -> Sequence[Name]:
+        """(holder, lease) of each part, and (holder, "") of each demand that is remembered."""
+        ...
+
+    def demand(self, holder: str, lease: str) -> Demanded:
+        """One of them. Raises KeyError."""
         ...
 
     def restore(self, holder: str, lease: str, wanted: Wanted, granted: int) -> None:

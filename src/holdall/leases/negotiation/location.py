@@ -9,6 +9,7 @@ from typing import Self
 
 import msgspec
 
+from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.desk import Desk, OpenOffer
 from holdall.leases.negotiation.intake import Intake, Plan
@@ -118,6 +119,11 @@ class LocationManager:
                 pass
             case m.GetTemplates():
                 out.append(Send(sender, self.members.templates()))
+            case looking.GetHosts(after):
+                out.append(Send(sender, self.members.part(after)))
+            case looking.GetLeases(after):
+                known = self.desk.leases
+                out.append(Send(sender, looking.leases_part(known, known.__getitem__, after)))
             case m.RequestLease():
                 self._request(sender, message, out)
             case m.AcceptLease():

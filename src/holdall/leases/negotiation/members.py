@@ -5,17 +5,17 @@ Source: lease negotiation, section 4.4.
 
 from collections.abc import Hashable
 from fractions import Fraction
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from holdall.leases.negotiation import messages as m
+from holdall.leases.negotiation.looking import Hosts, part_of
 from holdall.leases.templates import aggregate
 from holdall.machine.contract import Address, SetTimer
+from holdall.model.location_rows import HostRow, Presence
 from holdall.model.terms import LeaseRequest, Template
 from holdall.protocols.hooks import Effects
 
-Presence: TypeAlias = Literal["live", "suspect", "gone"]
 SUSPECT_BEATS, GONE_BEATS = 3, 10
 """Heartbeats that are missing."""
 HOSTS_MOST = 50
@@ -100,6 +100,11 @@ class Members:
         shown = aggregate(one.template for one in there)
         return m.Templates(shown, tuple(one.template for one in shown if one.template not in live))
 
+    def part(self, after: str) -> Hosts:
+        """Hosts for whoever looks, those that are gone too, by name."""
+        shown, more = part_of(((host,) for host in self.known), lambda name: self._row(name[0]), after)
+        return Hosts(after, shown, more)
+
     def foremost(self, hosts: tuple[str, ...], request: LeaseRequest, turn: int) -> tuple[str, ...]:
         """At most `HOSTS_MOST`, those with most free for the request; equals take turns."""
         if len(hosts) <= HOSTS_MOST:
@@ -119,6 +124,12 @@ class Members:
         twin = Members(self._heartbeat_ms)
         twin.known = dict(self.known)
         return twin
+
+    def _row(self, host: str) -> HostRow:
+        one = self.known[host]
+        return HostRow(
+            host, one.presence, one.draining, one.incarnation, one.template.template, dict(one.free)
+        )
 
     def _fit(self, host: str, request: LeaseRequest) -> Fraction:
         free = self.known[host].free

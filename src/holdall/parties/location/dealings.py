@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.agent import Agent, AgentSettings
 from holdall.leases.negotiation.interfaces import Asker
@@ -172,7 +173,7 @@ class Dealings:
             self._leaders[location] = sender.node
             self._doubts.pop(location, None)
         agent = self.agent(location)
-        if agent is None:
+        if agent is None or isinstance(message, looking.Looked):
             return []
         asker = self._askers.get(message.request) if isinstance(message, m.Offer) else None
         if asker is not None:

@@ -6,6 +6,7 @@ from typing import Self
 import msgspec
 
 from holdall.leases.negotiation import host_messages as h
+from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.host import HostManager
 from holdall.leases.negotiation.interfaces import Policy, Sharing
@@ -35,6 +36,9 @@ _OF_AGENT = (
     m.RenewLeases,
     m.SplitLease,
     m.UseIs,
+    looking.GetHosts,
+    looking.GetLeases,
+    looking.GetShares,
 )
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.machine.codec import CODEC
@@ -29,6 +30,9 @@ OfAgent: TypeAlias = (
     | m.RenewLeases
     | m.SplitLease
     | m.UseIs
+    | looking.GetHosts
+    | looking.GetLeases
+    | looking.GetShares
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 import msgspec
 
 from holdall.leases.negotiation import agent_messages as a
+from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.leases.negotiation.messages import Declined
@@ -15,6 +16,7 @@ from holdall.model.terms import LeaseDocument, checked_request
 from holdall.parties.location.answering import WAIT_MS, Answering, Wait
 from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSettings, Outcomes
 from holdall.parties.location.listing import AGAIN_MS, Listings
+from holdall.parties.location.looking import Looking
 from holdall.parties.location.messages import HOST, LOCATION, OfAgent, Petition
 from holdall.parties.location.together import Together
 from holdall.parties.location.vouching import asker_of
@@ -22,6 +24,8 @@ from holdall.parties.location.vouching import asker_of
 OPEN_MAX = 256
 """Requests of one user that may be open at a time."""
 OVER_MAX = 4096
+READING = {"templates", "status", "hosts", "leases", "shares"}
+"""Questions that change nothing, answered or not."""
 
 
 class _Open(msgspec.Struct):
@@ -48,6 +52,7 @@ class Petitions:
         """Lease -> (connection, when it said last that it uses it)."""
         self._over: dict[str, str] = {}
         self.listings = Listings(dealings, answering)
+        self.looking = Looking(dealings, answering, self._ask_manager)
         self._asked: dict[str, tuple[str, Asker, OfAgent]] = {}
         """Questions that go to a manager as they are, until they are answered: location, for whom, which."""
 
@@ -64,6 +69,9 @@ class Petitions:
             case f.AskTemplates(location):
                 if self._known(location, wait, out):
                     self._ask_manager(f"templates/{location}", location, asker, m.GetTemplates(), wait, out)
+            case f.AskHosts() | f.AskLeases() | f.AskShares():
+                if self._known(question.location, wait, out):
+                    self.looking.ask(wait, asker, question, out)
             case f.AskOffer():
                 return self._request(wait, asker, question, out)
             case f.AskTogether():
@@ -301,6 +309,8 @@ class Petitions:
                 self.listings.heard(location, sender.node, message, out)
             case m.LeaseIs(document):
                 settle(f"status/{document.lease}", self._lease(document), out)
+            case looking.Hosts() | looking.Leases() | looking.SharesAre():
+                self.looking.heard(sender, message, out)
             case m.UnknownLease(lease):
                 for what in ("status", "end"):
                     settle(f"{what}/{lease}", f.Over(lease, self._over.get(lease, "unknown")), out)
@@ -343,8 +353,8 @@ class Petitions:
         elif kind == "wait":
             what, _, name = rest.partition("/")
             for wait in self._answering.take(rest, out):
-                text = "no manager of the location has answered. See: holdall location list"
-                self._answering.deny(wait, "unreachable", text, out, definite=what in {"templates", "status"})
+                text = "nobody of the location has answered. See: holdall location list"
+                self._answering.deny(wait, "unreachable", text, out, definite=what in READING)
             if what == "together":
                 return self.together.give_up(rest, out)
             if what == "offer":
