@@ -3,14 +3,21 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from node.waiting import until
 from system.many_nodes import NodeProcess, System, system
 from system.test_location import at_location, host_count, told
 from system.web import Http
 
+from holdall.leases.agreement.export import offer_xml
+from holdall.leases.agreement.read_agreement import read_agreement
+from holdall.leases.agreement.read_offers import read_template
+from holdall.model.terms import LeaseRequest, RequestedTerm, Template
+
 pytestmark = pytest.mark.system
 NET = '[[capacity]]\nname = "net.tx"\namount = "100kB/s"\nsharing = "fair"\n'
+XML = "application/xml"
 WHERE = "/v1/locations/prague"
 
 
@@ -81,3 +88,80 @@ def test_hosts_leases_and_shares_are_told_of_all_hosts_by_any_node(hosts: System
     unknown = site.ask("GET", "/v1/locations/brno/hosts")
     assert (unknown.status, unknown.json["code"]) == (422, "never")
     assert "known: prague" in unknown.json["detail"]
+
+
+def test_a_lease_is_offered_taken_used_renewed_and_given_back_over_http(hosts: System) -> None:
+    (node,) = at_location(hosts, "a", more=NET)
+    until(lambda: host_count(node) == 1, "the host is known")
+    site = http_of(node)
+    wish = {"terms": {"net.tx": "60kB/s"}, "duration": "3s"}
+    answer = site.ask("POST", f"{WHERE}/leases", wish)
+    assert (answer.status, answer.json["lease"]["state"]) == (201, "offered")
+    at = answer.headers["location"]
+    (offer,) = site.get("/v1/offers")["offers"]
+    assert f"{WHERE}/leases/{offer['document']['lease']}" == at
+    assert [row["document"]["lease"] for row in told(node, "offers")["offers"]] == [
+        offer["document"]["lease"]
+    ]
+    taken = site.post(f"{at}/accept", None)
+    assert (taken["lease"]["state"], taken["lease"]["terms"][0]["granted"]) == ("active", 60_000)
+    # It is renewed for as long as it is used, over three of its durations.
+    until(lambda: site.post(f"{at}/use", None)["lease"]["revision"] >= 6, "it was renewed")
+    assert (
+        site.get(at)["lease"]["state"]
+        == told(node, "status", taken["lease"]["lease"])["lease"]["state"]
+        == "active"
+    )
+    renewed = site.post(f"{at}/renew", {"duration": "1h"})["lease"]
+    assert renewed["duration"] == 3_600_000
+    # The rest is offered to a second one, declined, and taken as two parts together; a third has nothing.
+    second = site.post(f"{WHERE}/leases", {"terms": {"net.tx": 40_000}})["lease"]["lease"]
+    assert site.post(f"{WHERE}/leases/{second}/decline", None)["what"] == "declined"
+    part = {"terms": {"net.tx": 20_000}, "duration": "1h"}
+    both = site.post(f"{WHERE}/together", {"parts": [part, part]})["leases"]
+    assert [one["state"] for one in both] == ["active", "active"]
+    refused = site.ask("POST", f"{WHERE}/leases?accept=true", {"terms": {"net.tx": "1kB/s"}})
+    assert (refused.status, refused.json["code"], refused.json["exit_status"]) == (409, "not-granted", 75)
+    assert "nothing of net.tx now" in refused.json["detail"]
+    assert int(refused.headers["retry-after"]) > 0
+    for lease in (taken["lease"], *both):
+        ended = site.ask("DELETE", f"{WHERE}/leases/{lease['lease']}")
+        assert (ended.status, ended.json["what"]) == (200, "released")
+    assert site.ask("POST", f"{at}/use").status == 410
+    assert site.ask("GET", f"{WHERE}/leases/L-brno-x-1.1").json["code"] == "not-holder"
+    assert (
+        site.ask("POST", f"{WHERE}/leases", {"terms": {"net.tx": "60"}, "floors": {"gpu": 1}}).status == 400
+    )
+
+
+def test_ws_agreement_goes_in_and_out_over_http(hosts: System) -> None:
+    (node,) = at_location(hosts, "a", more=NET)
+    until(lambda: host_count(node) == 1, "the host is known")
+    site = http_of(node)
+    (listed,) = site.get(f"{WHERE}/templates")["templates"]
+    shown = site.ask("GET", f"{WHERE}/templates/{listed['template']}", headers={"Accept": XML})
+    assert msgspec.to_builtins(read_template(shown.data)) == msgspec.to_builtins(
+        msgspec.convert(listed, Template)
+    )
+    wish = LeaseRequest("r1", {"net.tx": RequestedTerm(70_000, 10_000)}, duration=3_600_000)
+    both = {"Content-Type": XML, "Accept": XML}
+    taken = site.ask("POST", f"{WHERE}/leases?accept=true", offer_xml(wish, "prague").encode(), headers=both)
+    assert (taken.status, taken.headers["content-type"]) == (201, XML)
+    lease = read_agreement(taken.data)
+    assert (lease.request, lease.state, lease.term("net.tx").granted) == ("r1", "active", 70_000)
+    again = site.ask("GET", f"{WHERE}/leases/{lease.lease}", headers={"Accept": XML})
+    assert read_agreement(again.data).fence == lease.fence
+    none = LeaseRequest("r2", {"net.tx": RequestedTerm(90_000, 90_000)}, duration=60_000)
+    refused = site.ask("POST", f"{WHERE}/leases", offer_xml(none, "prague").encode(), headers=both)
+    assert refused.status == 409
+    assert b"ContinuingFault" in refused.data
+    assert b"oversubscribed" in refused.data
+    for wrong, status in (
+        (offer_xml(wish, "brno").encode(), 400),
+        (b"<!DOCTYPE x [<!ENTITY e 'e'>]><x>&e;</x>", 400),
+        (b"<x" + b" " * 70_000, 413),
+    ):
+        assert site.ask("POST", f"{WHERE}/leases", wrong, headers=both).status == status
+    unread = site.ask("POST", f"{WHERE}/together", offer_xml(wish, "prague").encode(), headers=both)
+    assert (unread.status, unread.json["code"]) == (415, "media")
+    assert site.ask("DELETE", f"{WHERE}/leases/{lease.lease}").json["what"] == "released"

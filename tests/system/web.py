@@ -56,7 +56,7 @@ class Http:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         with contextlib.closing(self.connection(tcp=tcp)) as connection:
-            data = None if body is None else json.dumps(body).encode()
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
             kind = {} if data is None else {"Content-Type": "application/json"}
             connection.request(method, path, data, {**kind, **(headers or {})})
             answer = connection.getresponse()

@@ -19,6 +19,8 @@ from holdall.model.errors import HoldallError
 
 BODY_BYTES_MAX = 64 * 1024
 JSON = "application/json"
+XML = "application/xml"
+XML_KINDS = frozenset({XML, "text/xml"})
 Verb: TypeAlias = Literal["nobody", "see", "claim", "kick"]
 
 
@@ -31,6 +33,12 @@ class Asking(msgspec.Struct, frozen=True):
     body: Any
     path: dict[str, str]
     request: Request
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A body in XML, as it was sent."""
+
+    text: bytes
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -60,6 +68,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Of success."""
     tag: str = "looking"
     media: str = JSON
+    reads_xml: bool = False
+    """The body may be XML, too; the handler gets it as a Document."""
+    tells_xml: bool = False
+    """The answer may be XML, too, for those who ask for it."""
 
 
 async def serve(route: Route, place: Place, request: Request) -> Response:
@@ -117,6 +129,12 @@ def _answer(told: Told, request: Request) -> Response:
     return Response(data, told.status, headers, JSON)
 
 
+def wants_xml(request: Request) -> bool:
+    """Whether the caller asks for XML, and not for JSON rather."""
+    accepted = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
+    return next((one in XML_KINDS for one in accepted if one in {JSON, *XML_KINDS}), False)
+
+
 def _query(route: Route, request: Request) -> Query:
     given = request.query_params
     for name in given:
@@ -129,7 +147,7 @@ def _query(route: Route, request: Request) -> Query:
         raise Problem("bad-spec", f"query: {error}. Known parameters: {known}") from None
 
 
-async def _body(route: Route, request: Request) -> Body | None:
+async def _body(route: Route, request: Request) -> Body | Document | None:
     if route.body is None:
         return None
     data = b""
@@ -138,8 +156,11 @@ async def _body(route: Route, request: Request) -> Body | None:
         if len(data) > BODY_BYTES_MAX:
             raise Problem("too-large", f"more than {BODY_BYTES_MAX} bytes")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if route.reads_xml and kind in XML_KINDS:
+        return Document(data)
     if data and kind != JSON:
-        raise Problem("media", f"the body must be JSON: Content-Type: {JSON}")
+        also = f", or XML: {XML}" if route.reads_xml else ""
+        raise Problem("media", f"the body must be JSON: Content-Type: {JSON}{also}")
     try:
         return msgspec.json.decode(data or b"{}", type=route.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from holdall.http.api import JSON, Asking, Handler, Route
+from holdall.http.api import JSON, XML, Asking, Handler, Route
 from holdall.http.problems import KINDS, MEDIA, ProblemDetail
 from holdall.node.release import version
 
 REFERENCE = "#/components/schemas/{name}"
+_XML_TEXT = {XML: {"schema": {"type": "string"}}}
 PROBLEMS = sorted({status for status, _ in KINDS.values()})
 
 
@@ -80,7 +81,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body is not None:
         schema = {"$ref": REFERENCE.format(name=route.body.__name__)}
         operation["requestBody"] = {
-            "content": {JSON: {"schema": schema}},
+            "content": {JSON: {"schema": schema}, **(_XML_TEXT if route.reads_xml else {})},
             "required": bool(_required(route.body)),
         }
     return operation
@@ -90,7 +91,8 @@ def _success(route: Route) -> dict[str, Any]:
     if route.answer is None:
         return {"description": route.summary, "content": {route.media: {"schema": {"type": "string"}}}}
     schema = {"$ref": REFERENCE.format(name=route.answer.__name__)}
-    return {"description": route.summary, "content": {route.media: {"schema": schema}}}
+    content = {route.media: {"schema": schema}, **(_XML_TEXT if route.tells_xml else {})}
+    return {"description": route.summary, "content": content}
 
 
 def _operation_id(route: Route) -> str:

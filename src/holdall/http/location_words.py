@@ -1,9 +1,13 @@
 """What requests about locations say and answers tell; the rows are those of `holdall location … --json`."""
 
-from holdall.http.words import Answer, Page, PageQuery, Word
-from holdall.model.location_frames import LocationRow
+from typing import Annotated, Literal
+
+import msgspec
+
+from holdall.http.words import Answer, Body, Duration, Page, PageQuery, Query, Word
+from holdall.model.location_frames import PARTS_MAX, LocationRow, OfferIs
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
-from holdall.model.terms import LeaseDocument, Template
+from holdall.model.terms import TERMS_MAX, LeaseDocument, Template
 
 
 class HostsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,3 +121,78 @@ class Shares(Page, frozen=True, kw_only=True):
 
     location: str
     shares: tuple[ShareShown, ...]
+
+
+class OneTemplate(Answer, frozen=True, kw_only=True):
+    """What so many hosts offer. As XML: a Template of WS-Agreement."""
+
+    location: str
+    template: Template
+
+
+class Offers(Answer, frozen=True, kw_only=True):
+    """As `holdall location offers --json`."""
+
+    offers: tuple[OfferIs, ...]
+
+
+class Given(Answer, frozen=True, kw_only=True):
+    """An offer or a lease. As XML: AgreementProperties of WS-Agreement."""
+
+    lease: LeaseDocument
+    offer_ms: int | None = None
+    """Of an offer: how long it binds the location."""
+    valid_for_ms: int = 0
+    """Counted from before the request was sent; 0: this node does not hold it for you."""
+    warned: str = ""
+    """Not empty: it will be taken away, and why."""
+
+
+class GivenTogether(Answer, frozen=True, kw_only=True):
+    """One for each part, in their order; all are active."""
+
+    leases: tuple[LeaseDocument, ...]
+
+
+# Bodies of requests
+
+Amount = bool | Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)] | Word
+"""`true` or a word for a function; else base units, or text as `50KiB/s`."""
+Floor = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)] | Word
+TermName = Annotated[str, msgspec.Meta(max_length=63)]
+
+
+class WishBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A wish for one lease on one host, as `holdall location request` says it. As XML: an AgreementOffer."""
+
+    terms: Annotated[dict[TermName, Amount], msgspec.Meta(min_length=1, max_length=TERMS_MAX)]
+    floors: Annotated[dict[TermName, Floor], msgspec.Meta(max_length=TERMS_MAX)] = msgspec.field(
+        default_factory=dict
+    )
+    """Less than this of a term is of no use."""
+    weights: Annotated[dict[TermName, Floor], msgspec.Meta(max_length=TERMS_MAX)] = msgspec.field(
+        default_factory=dict
+    )
+    """How much a shortfall of a term counts: 1 to 100, or a fraction as `3/2`."""
+    duration: Duration = ""
+    template: Word = ""
+    replaces: Word = ""
+
+
+class TogetherBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of these become leases, or none."""
+
+    parts: Annotated[tuple[WishBody, ...], msgspec.Meta(min_length=1, max_length=PARTS_MAX)]
+
+
+class RenewLeaseBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`duration`: how long from now; else as long as before."""
+
+    duration: Duration = ""
+
+
+class WishQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`accept`: take what is offered at once. `dialect`: of the XML that is sent."""
+
+    accept: bool = False
+    dialect: Literal["2007-03", "draft-2004"] = "2007-03"

@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "would-deadlock": (409, "waiting would never end"),
     "lost": (410, "the lease has ended"),
     "too-large": (413, "too large"),
-    "media": (415, "not JSON"),
+    "media": (415, "a body of another kind"),
     "host": (421, "not a name of this node"),
     "never": (422, "can never be satisfied"),
     "busy": (429, "too much at once"),
@@ -55,6 +55,15 @@ class Problem(Exception):
     def __init__(self, code: str, text: str, *, retry_after_ms: int | None = None) -> None:
         super().__init__(text)
         self.detail = detail_of(code, text, retry_after_ms=retry_after_ms)
+
+    @classmethod
+    def later(cls, error: HoldallError, retry_after_ms: int) -> "Problem":
+        """An error of the public interface, after which the same may be asked again; 0: nothing is known of when."""
+        problem = cls(error.code, error.text)
+        problem.detail = msgspec.structs.replace(
+            detail_of_error(error), retry_after_ms=retry_after_ms or None
+        )
+        return problem
 
 
 def detail_of(

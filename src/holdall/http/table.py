@@ -1,6 +1,16 @@
 """All routes of `/v1`, and the few beside it."""
 
-from holdall.http import claiming, location_words, locations, looking, operating, pages, streaming, words
+from holdall.http import (
+    claiming,
+    location_words,
+    locations,
+    looking,
+    negotiating,
+    operating,
+    pages,
+    streaming,
+    words,
+)
 from holdall.http.api import Route
 from holdall.http.described import openapi
 from holdall.http.healthy import healthz
@@ -21,6 +31,7 @@ V1: tuple[Route, ...] = (
     Route(method="GET", path="/v1/locations", summary="Locations that are known", may="see", handler=locations.locations, query=words.PageQuery, answer=location_words.Locations, tag="locations"),
     Route(method="GET", path="/v1/locations/{location}", summary="One location: its manager, nodes and templates", may="see", handler=locations.location, answer=location_words.OneLocation, tag="locations"),
     Route(method="GET", path="/v1/locations/{location}/templates", summary="What may be asked there", may="see", handler=locations.templates, answer=location_words.Templates, tag="locations"),
+    Route(method="GET", path="/v1/locations/{location}/templates/{template}", summary="One template", may="see", handler=negotiating.template, answer=location_words.OneTemplate, tag="locations", tells_xml=True),
     Route(method="GET", path="/v1/locations/{location}/hosts", summary="Its hosts, and what is free there", may="see", handler=locations.hosts, query=location_words.HostsQuery, answer=location_words.Hosts, tag="locations"),
     Route(method="GET", path="/v1/locations/{location}/leases", summary="Negotiated leases, term by term, with their use", may="see", handler=locations.leases, query=location_words.LeasesQuery, answer=location_words.LocationLeases, tag="locations"),
     Route(method="GET", path="/v1/locations/{location}/capacities", summary="What hosts have to divide", may="see", handler=locations.capacities, query=location_words.CapacitiesQuery, answer=location_words.Capacities, tag="locations"),
@@ -34,6 +45,15 @@ V1: tuple[Route, ...] = (
     Route(method="DELETE", path="/v1/claims/{claim}", summary="Cancel or release", may="claim", handler=claiming.end, answer=words.Released, tag="claiming"),
     Route(method="POST", path="/v1/release", summary="Give a lease back", may="claim", handler=claiming.release, body=words.ReleaseBody, answer=words.Released, tag="claiming"),
     Route(method="POST", path="/v1/renew", summary="A later hard end", may="claim", handler=claiming.renew, body=words.RenewBody, answer=words.Renewed, tag="claiming"),
+    Route(method="GET", path="/v1/offers", summary="Your offers that are still open", may="claim", handler=negotiating.offers, answer=location_words.Offers, tag="negotiating"),
+    Route(method="POST", path="/v1/locations/{location}/leases", summary="Ask a location for an offer, or for a lease at once", may="claim", handler=negotiating.request, query=location_words.WishQuery, body=location_words.WishBody, answer=location_words.Given, statuses=(201,), tag="negotiating", reads_xml=True, tells_xml=True),
+    Route(method="POST", path="/v1/locations/{location}/together", summary="Ask for several leases, all or none", may="claim", handler=negotiating.together, body=location_words.TogetherBody, answer=location_words.GivenTogether, statuses=(201,), tag="negotiating"),
+    Route(method="GET", path="/v1/locations/{location}/leases/{lease}", summary="How a lease of yours stands", may="claim", handler=negotiating.status, answer=location_words.Given, tag="negotiating", tells_xml=True),
+    Route(method="DELETE", path="/v1/locations/{location}/leases/{lease}", summary="Give a lease back", may="claim", handler=negotiating.release, answer=words.Released, tag="negotiating"),
+    Route(method="POST", path="/v1/locations/{location}/leases/{lease}/accept", summary="Take an offer", may="claim", handler=negotiating.accept, answer=location_words.Given, tag="negotiating", tells_xml=True),
+    Route(method="POST", path="/v1/locations/{location}/leases/{lease}/decline", summary="Refuse an offer", may="claim", handler=negotiating.decline, answer=words.Released, tag="negotiating"),
+    Route(method="POST", path="/v1/locations/{location}/leases/{lease}/use", summary="Say that you use it, so that it is renewed", may="claim", handler=negotiating.use, answer=location_words.Given, tag="negotiating"),
+    Route(method="POST", path="/v1/locations/{location}/leases/{lease}/renew", summary="Renew once", may="claim", handler=negotiating.renew, body=location_words.RenewLeaseBody, answer=location_words.Given, tag="negotiating", tells_xml=True),
     Route(method="POST", path="/v1/leases/{lease}/kick", summary="Take a lease away", may="kick", handler=operating.kick, body=words.KickBody, answer=words.Released, statuses=(200, 202), tag="operating"),
     Route(method="POST", path="/v1/drain", summary="No new grants on this node, or grants again", may="kick", handler=operating.drain, body=words.DrainBody, answer=words.Done, tag="operating"),
     Route(method="POST", path="/v1/clear", summary="A unit out of quarantine", may="kick", handler=operating.clear, body=words.ClearBody, answer=words.Done, tag="operating"),

@@ -14,8 +14,10 @@ from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm, Temp
 
 LEASES_MAX = 256
 PARTS_MAX = 32
+ID_MAX = 256
+"""Letters of the id of a lease."""
 _Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
-_Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
+_Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=ID_MAX)]
 _After: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
 _Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 
