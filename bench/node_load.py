@@ -44,11 +44,11 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=50)
     chosen = parser.parse_args()
     with lab() as node:
-        node.configure(CONFIG + "".join(_pool(number) for number in range(POOLS)))
+        node.configure(CONFIG + "".join(pool_of(number) for number in range(POOLS)))
         began = time.monotonic()
         node.start("--new")
         print(f"start                      {time.monotonic() - began:8.2f} s    {POOLS * UNITS} units")
-        clients = _fill(node)
+        clients = fill(node)
         failures = _listings(node)
         failures += _grants(node, rate=chosen.rate, seconds=chosen.seconds)
         for client in clients:
@@ -59,11 +59,12 @@ def main() -> int:
     return 1 if failures else 0
 
 
-def _pool(number: int) -> str:
+def pool_of(number: int) -> str:
+    """One pool of the configuration."""
     return f'\n[[pool]]\nname = "pool-{number:03}"\ncount = {UNITS}\n'
 
 
-def _fill(node: Lab) -> list[Client]:
+def fill(node: Lab) -> list[Client]:
     """Half of the pools are held whole; all waiting claims wait for those."""
     holder = node.client(agent="holder")
     half = POOLS // 2

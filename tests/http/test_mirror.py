@@ -13,6 +13,7 @@ from holdall.http.mirror import LISTENERS_MAX, UNREAD_MAX, Event, Full, Mirror
 from holdall.http.reading import Reading
 from holdall.model import frames
 from holdall.model.errors import Unreachable
+from holdall.model.why import Why
 
 NODE = frames.NodeRow("lab-1", 1, "1", 5, "serving", 0, 1, 2, 0, 0)
 
@@ -27,6 +28,10 @@ def lease(name: str, expires_ms: int = 100, renewing: bool = True) -> frames.Lea
     )
 
 
+def wait(name: str) -> Why:
+    return Why(name, "ci@lab-1", 1, 1, 1, 0, 0, 8, 8)
+
+
 class Node(Reading):
     """A node whose listings a test sets; `talk` gives no history."""
 
@@ -34,6 +39,9 @@ class Node(Reading):
         super().__init__("")
         self.pools = (pool(2),)
         self.leases: tuple[frames.LeaseView, ...] = ()
+        self.waits: tuple[Why, ...] = ()
+        self.queue_told: asyncio.Event | None = None
+        """Without it the queue is told at once."""
         self.is_away = False
 
     async def get(
@@ -47,6 +55,10 @@ class Node(Reading):
                 return [frames.Listing(1, pools=self.pools)]
             case "who":
                 return [frames.Listing(1, leases=self.leases)]
+            case "queue":
+                if self.queue_told is not None:
+                    await self.queue_told.wait()
+                return [frames.Listing(1, waits=self.waits)]
             case "node":
                 return [frames.Listing(1, nodes=(NODE,))]
             case _:
@@ -177,3 +189,25 @@ def test_there_are_not_endlessly_many_listeners() -> None:
         assert (await next_of(mirror.events("")))[0] == "snapshot"
 
     run(test)
+
+
+def test_a_grant_is_shown_before_a_long_queue_is_told() -> None:
+    """The answer that comes late is shown when it is there, and a claim that has been granted waits no longer."""
+
+    async def body(node: Node, mirror: Mirror) -> None:
+        exchanging = msgspec.structs.replace(wait("c2"), since_ms=6)
+        node.leases, node.waits = (lease("c2"),), (wait("c1"), exchanging)
+        stream = mirror.events("")
+        _, first, _ = await next_of(stream)
+        assert [row["claim"] for row in first["waiting"]] == ["c1", "c2"]
+        node.queue_told = asyncio.Event()
+        node.leases, node.waits = (lease("c1"), lease("c2")), (exchanging, wait("c3"))
+        _, change, _ = await next_of(stream)
+        assert [row["lease"] for row in change["leases"]["put"]] == ["c1"]
+        assert change["waiting"] == {"put": [], "drop": ["c1"]}
+        node.queue_told.set()
+        _, change, _ = await next_of(stream)
+        assert [row["claim"] for row in change["waiting"]["put"]] == ["c3"]
+        assert "leases" not in change
+
+    run(body)

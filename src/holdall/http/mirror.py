@@ -1,7 +1,8 @@
 """The state of the system as the live stream tells it: a snapshot, then what has changed, with numbers to resume by.
 
 It looks at the node only while somebody listens: soon after each line of the history that the node tells, and
-otherwise now and then, as a claim that begins to wait makes no line. All listeners share one look.
+otherwise now and then, as a claim that begins to wait makes no line. All listeners share one look. Why thousands of
+claims wait takes a node long to tell: no grant waits for that to be shown, it comes when it comes.
 """
 
 import asyncio
@@ -9,13 +10,14 @@ import contextlib
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from holdall.http.reading import Reading
 from holdall.http.rows import nodes_of, not_asked, pools_of, totals_of
+from holdall.http.waits import Waits
 from holdall.http.words import NodeShown, PoolSummary, Snapshot, Totals
 from holdall.model import frames
 from holdall.model.errors import HoldallError, Unreachable
@@ -100,6 +102,7 @@ class Mirror:
         self._stirred = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._is_away = False
+        self._waits = Waits(reading, self._stirred.set)
 
     @property
     def listeners(self) -> int:
@@ -112,7 +115,7 @@ class Mirror:
 
     async def snapshot(self) -> Snapshot:
         """The state now. Raises HoldallError."""
-        seen = await self._look()
+        seen = await self._look(self._reading.get("queue"))
         parts = await self._reading.get("log", LOG_SINCE_MS)
         rows = sorted((row for part in parts for row in part.log), key=_age, reverse=True)
         return self._shown(seen, tuple(rows[:LOG_SHOWN_MAX]))
@@ -134,6 +137,7 @@ class Mirror:
         """End the looking and all listeners."""
         if self._looking is not None:
             self._looking.cancel()
+        self._waits.close()
         for queue in list(self._listeners):
             _cut(queue)
 
@@ -215,6 +219,7 @@ class Mirror:
                 await self._pause(max(LOOK_S, LOOK_SHARE * took_s))
         finally:
             watching.cancel()
+            self._waits.forget()
             self._fresh.clear()
 
     async def _pause(self, at_most_s: float) -> None:
@@ -235,18 +240,20 @@ class Mirror:
                         self._stirred.set()
             await asyncio.sleep(AWAY_S)
 
-    async def _look(self) -> Moment:
-        pools, who, queue, node = await asyncio.gather(
+    async def _look(self, asked: Awaitable[list[frames.Listing]] | None = None) -> Moment:
+        pools, who, node, queue = await asyncio.gather(
             self._reading.get("pools"),
             self._reading.get("who"),
-            self._reading.get("queue"),
             self._reading.get("node"),
+            asked or self._waits.soon(),
         )
         leases = sorted(
             (view for part in who for view in part.leases), key=lambda view: (view.since_ms, view.lease)
         )
+        granted_ms = {view.lease: view.since_ms for view in leases}
         waits = sorted(
-            (why for part in queue for why in part.waits), key=lambda why: (why.since_ms, why.claim)
+            (why for part in queue for why in part.waits if granted_ms.get(why.claim, -1) < why.since_ms),
+            key=lambda why: (why.since_ms, why.claim),
         )
         pool_rows, node_rows = pools_of(pools), nodes_of(node)
         return Moment(
