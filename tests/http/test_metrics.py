@@ -42,9 +42,10 @@ def everything() -> str:
     made.renewal(0.001)
     made.asked.labels("pools").observe(0.01)
     made.requests.labels("GET /v1/pools", "200").inc()
-    figures = Figures(bus_s=0.002)
+    figures = Figures(bus_s=0.002, overtakes={"psu": 2})
     figures.commits.add(0.003)
     shown = [
+        *metrics.of_overtakes(made, figures),
         *metrics.alive(1),
         *metrics.of_pools(made, [summary("psu")], [wait("psu+bench,arch=x:2 or gpu", 3)]),
         *metrics.of_node([frames.Listing(1, nodes=(NODE,))], figures),
@@ -115,6 +116,15 @@ def test_a_wait_counts_for_each_pool_that_it_names_once() -> None:
     }
     found = {sample.labels["pool"]: sample.value for sample in shown["holdall_pool_overtaken"].samples}
     assert found == {"psu": 3, "gpu": 3}
+
+
+def test_overtakes_beyond_the_bound_are_summed_up() -> None:
+    made = meters()
+    many = {f"p{number:03}": 1 for number in range(POOLS_MAX + 7)}
+    (shown,) = metrics.of_overtakes(made, Figures(overtakes=many))
+    found = {sample.labels["pool"]: sample.value for sample in shown.samples}
+    assert (len(found), found["p000"], found[OTHER]) == (POOLS_MAX + 1, 1, 7)
+    assert {sample.name for sample in shown.samples} == {"holdall_pool_overtakes_total"}
 
 
 def test_the_spread_of_the_journal_adds_up() -> None:

@@ -286,6 +286,20 @@ def test_c13_who_holds_what_who_waits_for_whom_all_listings_agree() -> None:
     assert granted == [(view.lease, "granted") for view in who]
 
 
+def test_who_gets_ahead_of_a_waiting_claim_is_counted_by_the_name_of_the_pool() -> None:
+    node = Node(
+        pool("gpu", "0"), pool("psu", "p1", labels={"rail": "a"}), pool("psu", "p2", labels={"rail": "b"})
+    )
+    holder, big, small = (Client(node, name) for name in ("holder", "big", "small"))
+    holder.gets("gpu:1")
+    big.waits("gpu:1", "psu,rail=a:1", "psu,rail=b:1")
+    assert node.side.overtakes() == {}
+    for rail in ("a", "b", "a"):
+        small.releases(small.gets(f"psu,rail={rail}:1"))
+    assert node.side.overtakes() == {"psu": 3}
+    assert node.ask("queue").waits[0].overtaken == 3
+
+
 def test_c16_waiters_that_gave_up_hold_nobody_up() -> None:
     node = Node(pool("gpu", "0"))
     holder = Client(node, "holder")

@@ -34,6 +34,7 @@ def test_ch3_the_grant_of_a_claim_that_passes_two_costs_both_of_them_a_pass() ->
     z = ask(net, 5, vec(z=1))
     assert net.is_granted(z)
     assert (left(net, x), left(net, y)) == (7, 8)
+    assert net.manager("n0").overtakes == {"z": 2}, "both were passed at the pool that all three want"
 
 
 def test_ch4_at_no_passes_left_a_small_claim_that_fits_waits_and_starts_in_the_turn_in_which_the_big_one_ends() -> (

@@ -54,7 +54,9 @@ async def metrics(asking: Asking) -> Response:
     else:
         shown += alive(1)
         shown += of_pools(meters, pools_of(pools).values(), [why for part in queue for why in part.waits])
-        shown += of_node(nodes, msgspec.json.decode(body, type=Told).figures)
+        figures = msgspec.json.decode(body, type=Told).figures
+        shown += of_overtakes(meters, figures)
+        shown += of_node(nodes, figures)
         leases = sum(len(part.leases) for part in who)
         shown += of_server(streams=place.mirror.listeners, claims=len(place.claims), leases=leases)
     text = generate_latest(Fixed(shown)) + generate_latest(meters.registry)
@@ -101,6 +103,20 @@ def of_pools(meters: Meters, pools: Iterable[PoolSummary], waits: list[Why]) -> 
         longest.add_metric([label], ages.get(label, 0.0))
         overtaken.add_metric([label], passed.get(label, 0))
     yield from (units, waiting, longest, overtaken)
+
+
+def of_overtakes(meters: Meters, figures: Figures) -> Iterator[Metric]:
+    """How often claims were passed at each pool of this node; a pool where nobody was has no sample."""
+    counts: dict[str, int] = {}
+    for name, times in sorted(figures.overtakes.items()):
+        label = meters.pool(name)
+        counts[label] = counts.get(label, 0) + times
+    overtakes = CounterMetricFamily(
+        "holdall_pool_overtakes", "Times that a younger claim got ahead of a waiting one", labels=["pool"]
+    )
+    for label, times in sorted(counts.items()):
+        overtakes.add_metric([label], times)
+    yield overtakes
 
 
 def _waits_by_pool(meters: Meters, waits: list[Why]) -> tuple[dict[str, float], dict[str, int]]:

@@ -17,6 +17,7 @@ from holdall.machine.link_frames import LinkFrame, LinkOpen
 from holdall.node.beacons import Beacon, Beacons
 from holdall.node.clock import boottime_ms
 from holdall.node.figures import Figures
+from holdall.node.log import claims_in
 from holdall.parties.directory.messages import BUS, DIRECTORY, Presence
 
 REFUSED_LOG_MS = 60_000
@@ -90,7 +91,9 @@ class BusEnd:
             data = CODEC.encode(message)
         except CodecError as error:
             self.unsent += 1
-            self._log.warning("a frame is too large for the bus", to=to, why=str(error))
+            self._log.warning(
+                "a frame is too large for the bus", to=to, claims=claims_in(message), why=str(error)
+            )
             return
         self.posted += 1
         self._bus.post(to, data)

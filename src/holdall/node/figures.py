@@ -30,5 +30,7 @@ class Figures(msgspec.Struct):
     posted: int = 0
     """Frames to other nodes."""
     heard: int = 0
+    overtakes: dict[str, int] = msgspec.field(default_factory=dict)
+    """Name of a pool of this node -> how often a younger claim got ahead of a waiting one."""
     bus_s: float | None = None
     """Question and answer between the node and its server of the bus, last measured."""

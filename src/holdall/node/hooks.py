@@ -52,6 +52,7 @@ class Hooks:
         self._log.info(
             "hook",
             hook=order.hook,
+            claim=order.claim,
             pool=order.pool,
             unit=order.unit,
             fence=order.fence,

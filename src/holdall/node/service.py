@@ -41,7 +41,8 @@ from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
 from holdall.parties.directory.messages import DIRECTORY, Leaving
-from holdall.parties.messages import AGENT, NODE, Reload
+from holdall.parties.messages import AGENT, MANAGER, NODE, Reload
+from holdall.parties.side import Side
 
 USER_SOCKET_MODE = 0o600
 SYSTEM_SOCKET_MODE = 0o666
@@ -348,6 +349,8 @@ class Service:
                 self._loop.turns,
                 self._loop.refused,
             )
+            side = self._loop.host.parts[MANAGER]
+            found.overtakes = dict(side.overtakes()) if isinstance(side, Side) else {}
         return found
 
     def _find_seat(self, key: NodeKey) -> Seat:

@@ -99,6 +99,13 @@ class Side(ABC, Generic[M]):
     def touch(self) -> None:
         """Have the manager keep an empty one from now on."""
 
+    def overtakes(self) -> Mapping[str, int]:
+        """Name of a pool -> how often a younger claim got ahead of a waiting one since this start.
+
+        Only the chain has a count of it.
+        """
+        return {}
+
     # ------------------------------------------------------------ machine
 
     def start(self) -> Effects:

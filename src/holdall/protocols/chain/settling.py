@@ -73,6 +73,9 @@ class Settler:
         """Pools where somebody may have become blocked since the last look at whom to call back."""
         self._pauses: dict[ClaimId, int] = {}
         """Pause before the next repetition. Timing only, so no part of the key."""
+        self.overtakes: dict[str, int] = {}
+        """Pool -> how often a younger claim got ahead of a waiting one, each time at every pool that both want.
+        For figures alone: neither kept nor part of the key, and twins share it."""
 
     def copy_with(self, book: Book) -> Self:
         """An independent twin over the copied book."""
@@ -262,6 +265,7 @@ class Settler:
         """Units set aside for the row; granted if this is its last node, sent on if not."""
         for other in self.charged(passed):
             self._pay_for_pass(other)
+            self._count_overtake(other, vector)
         self.counts.waits_no_more(row)
         active = msgspec.structs.replace(
             row, active=True, vector=vector, got=(*row.got, place), n=row.n + 1, kill=Killing.NO
@@ -290,6 +294,12 @@ class Settler:
         self.rows[row.claim] = paid
         if self.is_spent(paid) and not self.is_spent(row):
             self.counts.is_spent(paid)
+
+    def _count_overtake(self, passed: Row, vector: Vector) -> None:
+        taken = {pool for pool, _ in vector if not is_limit_pool(pool)}
+        for pool, _ in passed.most:
+            if pool in taken:
+                self.overtakes[pool] = self.overtakes.get(pool, 0) + 1
 
     def _repark(self, pools: set[str]) -> None:
         for pool in sorted(filter(is_limit_pool, pools)):
