@@ -45,7 +45,7 @@ class Node(Reading):
         self.is_away = False
 
     async def get(
-        self, what: Any, since_ms: int | None = None, *, local: bool = False
+        self, what: Any, since_ms: int | None = None, *, local: bool = False, arg: str = ""
     ) -> list[frames.Listing]:
         await asyncio.sleep(0)
         if self.is_away:

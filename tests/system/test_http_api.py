@@ -119,6 +119,54 @@ def test_a_claim_over_http_waits_is_granted_renewed_extended_and_given_back(site
     assert site.ask("DELETE", f"/v1/claims/{claim['claim']}").json["what"] == "already ended"
 
 
+def test_a_part_of_a_lease_is_given_back_or_swapped_or_nothing_changes(site: Web) -> None:
+    claim = site.post("/v1/claims", {"needs": ["psu:2"], "for": "1h", "detached": True})
+
+    def units() -> list[str]:
+        (lease,) = site.get("/v1/leases")["leases"]
+        return sorted(unit["name"] for unit in lease["units"])
+
+    left = site.post("/v1/drop", {"key": claim["key"], "drop": ["psu/psu-2"]})["lease"]
+    assert [unit["name"] for unit in left["units"]] == ["psu-1"] == units()
+    swap = {"key": claim["key"], "drop": ["psu:1"], "add": ["board:1"]}
+    with site.node.client() as other:
+        held = other.lease("board:3")
+        refused = site.ask("POST", "/v1/exchange", swap)
+        assert (refused.status, refused.json["code"]) == (409, "not-granted")
+        other.release(held.key)
+    assert units() == ["psu-1"]
+    swapped = site.post("/v1/exchange", swap)["lease"]
+    assert [unit["pool"] for unit in swapped["units"]] == ["board"]
+    wrong = site.ask("POST", "/v1/drop", {"key": claim["key"], "drop": ["psu"]})
+    assert (wrong.status, wrong.json["code"]) == (400, "bad-spec")
+    assert "It holds: board/" in wrong.json["detail"]
+    assert site.post("/v1/drop", {"key": claim["key"], "drop": ["board"]}) == {"v": 1, "lease": None}
+    assert site.ask("POST", "/v1/drop", {"key": claim["key"], "drop": ["board"]}).json["code"] == "not-holder"
+
+
+def test_use_and_findings_are_those_of_the_command_line(site: Web) -> None:
+    claim = site.post("/v1/claims", {"needs": ["psu:2", "board:1"]})
+    site.ask("DELETE", f"/v1/claims/{claim['claim']}")
+    for by, since in (("holder", "1h"), ("pool", "")):
+        options = ("--by", by, *(("--since", since) if since else ()))
+        assert site.get(f"/v1/usage?by={by}" + (f"&since={since}" if since else "")) == told(
+            site, "usage", *options
+        )
+    text = site.ask("GET", "/v1/usage?by=unit", headers={"Accept": "text/csv"})
+    assert text.headers["content-type"].startswith("text/csv")
+    head, *rows = text.data.decode().splitlines()
+    assert head.startswith("unit,term,kind,leases")
+    assert len(rows) == 3
+    assert site.ask("GET", "/v1/usage?by=moon").status == 400
+    findings = [(one["about"], one["state"]) for one in site.get("/v1/doctor")["findings"]]
+    typed = told(site, "doctor", str(site.node.config))["findings"]
+    assert findings == [(one["about"], one["state"]) for one in typed]
+    assert ("node", "ok") in findings
+    nobody = site.ask("POST", "/v1/nodes/lab-9/forget", {})
+    assert (nobody.status, nobody.json["code"]) == (400, "bad-spec")
+    assert 'no node "lab-9" is known here' in nobody.json["detail"]
+
+
 def test_a_client_that_falls_silent_loses_its_lease(site: Web) -> None:
     claim = site.post("/v1/claims", {"needs": ["psu:1"], "ttl": "1s"})
     assert claim["state"] == "granted"
@@ -286,6 +334,20 @@ def test_a_flood_of_requests_is_a_few_questions_to_the_node(shared: Web) -> None
         line for line in text.splitlines() if line.startswith('holdall_question_seconds_count{what="pools"}')
     ]
     assert float(asked.split()[-1]) < 50
+
+
+def test_a_claim_that_gets_ahead_of_a_waiting_one_is_counted_at_its_pool(shared: Web) -> None:
+    with shared.node.client() as holder, shared.node.client() as big, shared.node.client() as small:
+        held = holder.lease("board:2")
+        big.claim("board:2", "psu:2")
+        big.wait(frames.Queued)
+        got = small.lease("psu:1")
+        text = shared.ask("GET", "/metrics").data.decode()
+        for key in (held.key, got.key):
+            holder.release(key)
+        big.release(big.wait(frames.Granted).key)
+    assert 'holdall_pool_overtakes_total{pool="psu"} 1.0' in text.splitlines()
+    assert 'pool_overtakes_total{pool="board"}' not in text
 
 
 def test_only_the_nodes_own_server_may_ask_for_other_users(shared: Web) -> None:

@@ -38,7 +38,7 @@ def doctor(
     url: Url = "",
 ) -> int:
     """Look at configuration, state folder, clock, disk, socket, bus, other nodes and versions; say what to do."""
-    from holdall.cli.doctor import examine
+    from holdall.client.doctor import examine
 
     findings = examine(config, url)
     if json:

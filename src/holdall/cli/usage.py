@@ -1,6 +1,5 @@
 """`holdall usage`: what was held, by whom, for how long, and what of it was used."""
 
-import csv
 import sys
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 
 from holdall.cli.options import Json, Url, converse
 from holdall.cli.tables import plain, print_json, print_table
+from holdall.client.usage_csv import usage_csv
 from holdall.model import frames
 from holdall.model.durations import parse_duration, show_duration
 from holdall.model.errors import BadSpec
@@ -49,23 +49,9 @@ def usage(
         plain_rows = [{**msgspec.to_builtins(row), "amount_ms": int(row.amount_ms)} for row in rows]
         print_json("usage", plain_rows, by=by, node=here, since_ms=since_ms)
     elif csv_:
-        _write_csv(by, rows)
+        sys.stdout.write(usage_csv(by, rows))
     else:
         _print(by, rows, since_ms)
-
-
-def _write_csv(by: str, rows: tuple[frames.UsageRow, ...]) -> None:
-    fields = [name for name in frames.UsageRow.__struct_fields__ if name != "group"]
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow((by, *fields))
-    writer.writerows(
-        (_no_formula(plain(row.group)), *(getattr(row, name) for name in fields)) for row in rows
-    )
-
-
-def _no_formula(text: str) -> str:
-    """What a spreadsheet would take for a formula is shown as text."""
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
 
 
 def _print(by: str, rows: tuple[frames.UsageRow, ...], since_ms: int | None) -> None:

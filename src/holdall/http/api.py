@@ -5,6 +5,7 @@ The same table makes the description for programs (`description`), so the two ca
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -20,6 +21,7 @@ from holdall.model.errors import HoldallError
 BODY_BYTES_MAX = 64 * 1024
 JSON = "application/json"
 XML = "application/xml"
+CSV = "text/csv"
 XML_KINDS = frozenset({XML, "text/xml"})
 Verb: TypeAlias = Literal["nobody", "see", "claim", "kick"]
 
@@ -70,8 +72,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     media: str = JSON
     reads_xml: bool = False
     """The body may be XML, too; the handler gets it as a Document."""
-    tells_xml: bool = False
-    """The answer may be XML, too, for those who ask for it."""
+    tells: tuple[str, ...] = ()
+    """Other media types of the answer, for those who ask for them."""
 
 
 async def serve(route: Route, place: Place, request: Request) -> Response:
@@ -129,10 +131,15 @@ def _answer(told: Told, request: Request) -> Response:
     return Response(data, told.status, headers, JSON)
 
 
+def wants(request: Request, usual: str, others: AbstractSet[str]) -> bool:
+    """Whether the caller asks for one of the other media types, and not for the usual one rather."""
+    accepted = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
+    return next((one in others for one in accepted if one == usual or one in others), False)
+
+
 def wants_xml(request: Request) -> bool:
     """Whether the caller asks for XML, and not for JSON rather."""
-    accepted = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
-    return next((one in XML_KINDS for one in accepted if one in {JSON, *XML_KINDS}), False)
+    return wants(request, JSON, XML_KINDS)
 
 
 def _query(route: Route, request: Request) -> Query:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from holdall.client.units import drop_names
 from holdall.http import words
 from holdall.http.api import Asking, Told
 from holdall.http.claims import HttpClaim
@@ -9,7 +10,7 @@ from holdall.http.problems import Problem
 from holdall.http.speaking import once
 from holdall.model import frames
 from holdall.model.durations import finite_duration, parse_duration
-from holdall.model.errors import BadSpec, Unreachable
+from holdall.model.errors import BadSpec, NotHolder, Unreachable
 from holdall.model.spec import parse_need
 from holdall.model.wanted import Need
 
@@ -114,6 +115,40 @@ async def renew(asking: Asking) -> words.Renewed:
     if known is not None and known.uid == _uid(asking):
         known.replaced(answer)
     return words.Renewed(lease=answer.lease)
+
+
+async def drop(asking: Asking) -> words.Changed:
+    """A part of a lease is given back early."""
+    body: words.DropBody = asking.body
+    units = drop_names(await _held(asking, body.key), body.drop)
+    return await _change(asking, body.key, lambda n: frames.Drop(n=n, key=body.key, units=units))
+
+
+async def exchange(asking: Asking) -> words.Changed:
+    """In one step if that is possible now; else nothing has changed."""
+    body: words.ExchangeBody = asking.body
+    units = drop_names(await _held(asking, body.key), body.drop)
+    add = tuple(_need(need) for need in body.add)
+    return await _change(asking, body.key, lambda n: frames.Exchange(n=n, key=body.key, add=add, drop=units))
+
+
+async def _held(asking: Asking, key: str) -> tuple[frames.HeldUnit, ...]:
+    listing = await asking.place.reading.single("show", key)
+    if not listing.leases:
+        raise NotHolder("no lease has this key or id, or it has ended. See: GET /v1/leases")
+    return listing.leases[0].units
+
+
+async def _change(asking: Asking, key: str, make_frame: Callable[[int], frames.ToNode]) -> words.Changed:
+    answer = await once(asking.place.orders.socket, make_frame, for_uid=_uid(asking))
+    known = asking.place.claims.known(key)
+    if isinstance(answer, frames.Released):
+        return words.Changed(lease=None)
+    if not isinstance(answer, frames.Granted):
+        raise Unreachable("the node gave an unexpected answer", definite=False)
+    if known is not None and known.uid == _uid(asking):
+        known.replaced(answer)
+    return words.Changed(lease=answer.lease)
 
 
 async def _ask(asking: Asking, make_frame: Callable[[int], frames.ToNode]) -> words.Released:

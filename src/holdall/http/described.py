@@ -12,7 +12,6 @@ from holdall.http.problems import KINDS, MEDIA, ProblemDetail
 from holdall.node.release import version
 
 REFERENCE = "#/components/schemas/{name}"
-_XML_TEXT = {XML: {"schema": {"type": "string"}}}
 PROBLEMS = sorted({status for status, _ in KINDS.values()})
 
 
@@ -81,7 +80,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body is not None:
         schema = {"$ref": REFERENCE.format(name=route.body.__name__)}
         operation["requestBody"] = {
-            "content": {JSON: {"schema": schema}, **(_XML_TEXT if route.reads_xml else {})},
+            "content": {JSON: {"schema": schema}, **(_texts((XML,)) if route.reads_xml else {})},
             "required": bool(_required(route.body)),
         }
     return operation
@@ -91,8 +90,12 @@ def _success(route: Route) -> dict[str, Any]:
     if route.answer is None:
         return {"description": route.summary, "content": {route.media: {"schema": {"type": "string"}}}}
     schema = {"$ref": REFERENCE.format(name=route.answer.__name__)}
-    content = {route.media: {"schema": schema}, **(_XML_TEXT if route.tells_xml else {})}
+    content = {route.media: {"schema": schema}, **_texts(route.tells)}
     return {"description": route.summary, "content": content}
+
+
+def _texts(media: tuple[str, ...]) -> dict[str, Any]:
+    return {one: {"schema": {"type": "string"}} for one in media}
 
 
 def _operation_id(route: Route) -> str:

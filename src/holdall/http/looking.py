@@ -1,7 +1,11 @@
 """Routes that look: pools, units, leases, queue, why, log, nodes, and who one is."""
 
+import msgspec
+from starlette.responses import Response
+
+from holdall.client.usage_csv import usage_csv
 from holdall.http import words
-from holdall.http.api import Asking, Told
+from holdall.http.api import CSV, JSON, Asking, Told, wants
 from holdall.http.rows import has, nodes_of, not_asked, page, pools_of, units_of
 from holdall.http.speaking import ANSWER_SECONDS_MAX
 from holdall.model import frames
@@ -155,10 +159,18 @@ async def state(asking: Asking) -> words.Snapshot:
     return await asking.place.mirror.snapshot()
 
 
-async def usage(asking: Asking) -> words.Usages:
-    """What was used, of the node that answers."""
-    parts = await asking.place.reading.get("usage")
-    return words.Usages(usage=tuple(row for part in parts for row in part.usage))
+async def usage(asking: Asking) -> words.Usages | Response:
+    """What was held and used, of the node that answers."""
+    query: words.UsageQuery = asking.query
+    since_ms = parse_duration(query.since, what="since") if query.since else None
+    parts = await asking.place.reading.get("usage", since_ms, arg=query.by)
+    rows = [row for part in parts for row in part.usage]
+    if wants(asking.request, JSON, {CSV}):
+        return Response(usage_csv(query.by, rows), 200, {"Cache-Control": "no-cache"}, CSV)
+    sums = [
+        words.UsageSum(**{**msgspec.structs.asdict(row), "amount_ms": int(row.amount_ms)}) for row in rows
+    ]
+    return words.Usages(usage=tuple(sums), by=query.by, node=asking.place.orders.node, since_ms=since_ms)
 
 
 async def jobs(asking: Asking) -> words.Jobs:
@@ -175,27 +187,8 @@ async def jobs(asking: Asking) -> words.Jobs:
 
 
 async def doctor(asking: Asking) -> words.Findings:
-    """What could keep nodes from granting, as far as the node that answers knows."""
-    found: list[words.Finding] = []
-    for node in nodes_of(await asking.place.reading.get("node")).values():
-        if node.state == "serving":
-            found.append(words.Finding("node", "ok", f"{node.node} serves"))
-        elif node.state == "draining":
-            found.append(
-                words.Finding("node", "warning", f"{node.node} is draining. Grant again: holdall drain --end")
-            )
-        elif node.state == "quarantine":
-            found.append(words.Finding("node", "warning", f"{node.node} is in quarantine after a restart"))
-        else:
-            found.append(words.Finding("node", "warning", f"{node.node} is {node.state}"))
-        if node.version and node.version != version():
-            text = f"{node.node} runs {node.version}, this server {version()}"
-            found.append(words.Finding("version", "warning", text))
-    for unit in units_of(await asking.place.reading.get("pools"), ()):
-        if unit.state == "quarantined":
-            text = f"{unit.id} is in quarantine{f' ({unit.note})' if unit.note else ''}. Look at it, then: holdall clear {unit.pool}/{unit.unit}"
-            found.append(words.Finding("unit", "warning", text))
-    return words.Findings(findings=tuple(found))
+    """What could keep the node that answers from working, as `holdall doctor` finds on its host."""
+    return words.Findings(findings=tuple(await asking.place.examined.get()))
 
 
 def created(answer: words.Answer, *, location: str = "") -> Told:

@@ -72,6 +72,28 @@ async def clear(asking: Asking) -> words.Done:
     return await _done(asking, lambda n: frames.Clear(n=n, unit=body.unit))
 
 
+async def forget(asking: Asking) -> words.Done:
+    """Another node is out of the system for good."""
+    body: words.ForgetBody = asking.body
+    node = asking.path["node"]
+    asking.place.audit("forget", asking.caller, about=node, force=body.force)
+    return await _done(asking, lambda n: frames.Forget(n=n, node=node, heard=body.force))
+
+
+async def invite(asking: Asking) -> Told:
+    """A code that lets one node join."""
+    asking.place.audit("invite", asking.caller)
+    answer = await once(
+        asking.place.orders.socket,
+        lambda n: frames.Invite(n=n),
+        for_uid=asking.caller.uid,
+        agent=_agent(asking),
+    )
+    if not isinstance(answer, frames.Invited):
+        raise Unreachable("the node gave an unexpected answer", definite=False)
+    return Told(words.Invitation(code=answer.code, valid_s=answer.valid_s), 201)
+
+
 async def _done(asking: Asking, make: Callable[[int], frames.ToNode]) -> words.Done:
     answer = await once(asking.place.orders.socket, make, for_uid=asking.caller.uid, agent=_agent(asking))
     if not isinstance(answer, frames.Drained):

@@ -1,10 +1,13 @@
 """What all requests of the server share."""
 
+import asyncio
 from pathlib import Path
 from typing import Any, Protocol
 
 from starlette.requests import Request
 
+from holdall.client.doctor import examine
+from holdall.client.finding import Finding
 from holdall.http.access import Access
 from holdall.http.audit import Audit
 from holdall.http.callers import Caller, caller_of
@@ -13,7 +16,7 @@ from holdall.http.located import Located
 from holdall.http.meters import Meters
 from holdall.http.mirror import Mirror
 from holdall.http.problems import Problem
-from holdall.http.reading import Reading
+from holdall.http.reading import Reading, Shared
 from holdall.node.clock import wall_ms
 from holdall.node.front import FrontOrders
 from holdall.node.logins import FOLDER
@@ -36,10 +39,16 @@ class Place:
         self.access = Access(Path(orders.state))
         self._audit = Audit(Path(orders.state) / FOLDER)
         self.reading = Reading(orders.socket)
+        self.examined = Shared(self._examine)
+        """What the doctor finds on this host."""
         self.located = Located(self.reading)
         self.mirror = Mirror(self.reading, orders.node)
         self.meters = Meters(self.reading)
         self.claims = Claims(orders.socket, self.meters.renewal)
+
+    async def _examine(self) -> list[Finding]:
+        config = Path(self.orders.config) if self.orders.config else None
+        return await asyncio.to_thread(examine, config, f"unix://{self.orders.socket}")
 
     def caller(self, request: Request) -> Caller:
         """Who asks. Raises Problem."""

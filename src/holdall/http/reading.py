@@ -31,20 +31,20 @@ class Reading:
         self._path = path
         self._talk: Talk | None = None
         self._opening = asyncio.Lock()
-        self._shared: dict[tuple[What, int | None, bool], Shared[list[frames.Listing]]] = {}
+        self._shared: dict[tuple[What, int | None, bool, str], Shared[list[frames.Listing]]] = {}
         self.asked: Callable[[str, float], None] = _unheard
         """Told how many seconds each answer took, for the metrics."""
 
     async def get(
-        self, what: What, since_ms: int | None = None, *, local: bool = False
+        self, what: What, since_ms: int | None = None, *, local: bool = False, arg: str = ""
     ) -> list[frames.Listing]:
         """The parts of the listing; `local`: only what the node knows by itself. Raises HoldallError."""
-        key = (what, since_ms, local)
+        key = (what, since_ms, local, arg)
         shared = self._shared.get(key)
         if shared is None:
             while len(self._shared) >= KINDS_MAX:
                 self._shared.pop(next(iter(self._shared)))
-            shared = self._shared[key] = Shared(lambda: self._ask(what, since_ms, local=local))
+            shared = self._shared[key] = Shared(lambda: self._ask(what, since_ms, local=local, arg=arg))
         return await shared.get()
 
     async def single(self, what: Literal["why", "show"], arg: str) -> frames.Listing:
@@ -64,10 +64,12 @@ class Reading:
         if self._talk is not None:
             self._talk.close()
 
-    async def _ask(self, what: What, since_ms: int | None, *, local: bool) -> list[frames.Listing]:
+    async def _ask(self, what: What, since_ms: int | None, *, local: bool, arg: str) -> list[frames.Listing]:
         began = time.monotonic()
         talk = await self.talk()
-        parts = await talk.listing(frames.Ask(n=talk.number(), what=what, since_ms=since_ms, local=local))
+        parts = await talk.listing(
+            frames.Ask(n=talk.number(), what=what, arg=arg, since_ms=since_ms, local=local)
+        )
         self.asked(what, time.monotonic() - began)
         return parts
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from holdall.client.finding import Finding
 from holdall.http.problems import ProblemDetail
 from holdall.model import frames
 from holdall.model.job_frames import JobRow
@@ -62,6 +63,13 @@ class LogQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True)
     kind: Word = ""
     lease: Word = ""
     pool: Word = ""
+
+
+class UsageQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the sums are of, and only what was held within this time."""
+
+    by: Literal["holder", "affiliation", "pool", "unit", "lease", "end"] = "holder"
+    since: Duration = ""
 
 
 class LoginQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,6 +149,12 @@ class NodeShown(msgspec.Struct, frozen=True):
     since_ms: int | None = None
 
 
+class UsageSum(frames.UsageRow, frozen=True):
+    """As the node tells it, with its largest number as a number."""
+
+    amount_ms: int  # type: ignore[assignment]
+
+
 class Totals(msgspec.Struct, frozen=True):
     """Sums over the system."""
 
@@ -154,14 +168,6 @@ class Totals(msgspec.Struct, frozen=True):
     longest_wait_ms: int
     silent: int
     """Nodes that are not heard."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One line of the doctor."""
-
-    about: str
-    state: Literal["ok", "warning", "error"]
-    text: str
 
 
 # Answers
@@ -251,9 +257,12 @@ class Findings(Answer, frozen=True, kw_only=True):
 
 
 class Usages(Answer, frozen=True, kw_only=True):
-    """What was used."""
+    """What was used, as `holdall usage --json`. As CSV: as `holdall usage --csv`."""
 
-    usage: tuple[frames.UsageRow, ...]
+    usage: tuple[UsageSum, ...]
+    by: str
+    node: str
+    since_ms: int | None
 
 
 class Jobs(Answer, frozen=True, kw_only=True):
@@ -311,6 +320,13 @@ class Done(Answer, frozen=True, kw_only=True):
     text: str
 
 
+class Invitation(Answer, frozen=True, kw_only=True):
+    """Lets one node join: `holdall join CODE`."""
+
+    code: str
+    valid_s: int
+
+
 class Released(Answer, frozen=True, kw_only=True):
     """As `holdall release --json`."""
 
@@ -323,6 +339,12 @@ class Renewed(Answer, frozen=True, kw_only=True):
     """A lease with its new end."""
 
     lease: frames.LeaseView
+
+
+class Changed(Answer, frozen=True, kw_only=True):
+    """What the lease has now; null: nothing is left, and it has ended."""
+
+    lease: frames.LeaseView | None
 
 
 class ClaimShown(Answer, frozen=True, kw_only=True):
@@ -388,6 +410,28 @@ class RenewBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     hold_for: Duration = msgspec.field(name="for")
+
+
+class DropBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is given back: `POOL/UNIT`, a pool's name (all its units), or a SPEC with a number."""
+
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    drop: Annotated[tuple[Spec, ...], msgspec.Meta(min_length=1, max_length=64)]
+
+
+class ExchangeBody(DropBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`add`: what is wanted instead, each a SPEC or alternatives."""
+
+    add: Annotated[
+        tuple[Spec | Annotated[tuple[Spec, ...], msgspec.Meta(min_length=1, max_length=4)], ...],
+        msgspec.Meta(min_length=1, max_length=32),
+    ]
+
+
+class ForgetBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`force`: also when it is heard, or was a short while ago."""
+
+    force: bool = False
 
 
 class KickBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

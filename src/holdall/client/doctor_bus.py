@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdall.cli.finding import Finding
+from holdall.client.finding import Finding
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import BadConfig

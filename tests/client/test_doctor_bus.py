@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdall.bus.system import Facts, found
-from holdall.cli.doctor_bus import bus_findings, peer_findings
+from holdall.client.doctor_bus import bus_findings, peer_findings
 from holdall.model import frames
 from holdall.node.configured import RHO_PPM, Settings
 from holdall.node.identity import identity_of

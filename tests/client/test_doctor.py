@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdall.cli import doctor
+from holdall.client import doctor
 from holdall.model import frames
 from holdall.model.errors import Unreachable
 

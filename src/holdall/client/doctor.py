@@ -1,15 +1,16 @@
-"""`holdall doctor`: what could keep a node from working, each with the next step."""
+"""What `holdall doctor` finds: what could keep a node from working, each with the next step."""
 
 import contextlib
 import os
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from holdall.cli.doctor_bus import bus_findings, peer_findings
-from holdall.cli.finding import Finding
-from holdall.cli.options import converse
+from holdall.client.address import find_socket
+from holdall.client.conversation import Conversation
+from holdall.client.doctor_bus import SHOWN_MAX, bus_findings, peer_findings
+from holdall.client.finding import Finding
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import HoldallError
@@ -39,6 +40,7 @@ def examine(config: Path | None, url: str) -> list[Finding]:
         findings += bus_findings(settings, runs=_is_asked(url, settings))
     with contextlib.suppress(HoldallError):
         findings += peer_findings(_ask(url), version("holdall"))
+        findings += _units(_ask(url, "pools"))
     return findings
 
 
@@ -107,9 +109,27 @@ def _configuration(config: Path | None) -> tuple[Finding, "Settings | None"]:
     return Finding("config", "ok", text), settings
 
 
-def _ask(url: str) -> frames.Listing:
-    with converse(url) as node:
-        return node.listing(frames.Ask(n=node.number(), what="node"))
+def _ask(url: str, what: Literal["node", "pools"] = "node") -> frames.Listing:
+    with Conversation(str(find_socket(url or None))) as node:
+        return node.listing(frames.Ask(n=node.number(), what=what, local=what == "pools"))
+
+
+def _units(pools: frames.Listing) -> list[Finding]:
+    """Units that the node keeps back until somebody has looked at them."""
+    kept = [
+        (f"{pool.pool}/{unit.unit}", unit.note)
+        for pool in pools.pools
+        for unit in pool.units
+        if unit.state == "quarantined"
+    ]
+    return [
+        Finding(
+            "unit",
+            "warning",
+            f"{name} is in quarantine{f' ({note})' if note else ''}. Look at it, then: holdall clear {name}",
+        )
+        for name, note in kept[:SHOWN_MAX]
+    ]
 
 
 def _is_asked(url: str, settings: "Settings") -> bool:
