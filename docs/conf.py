@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.commands_page import write_commands_page
+from docs.messages_page import write_messages_page
 from docs.negotiation_states import write_negotiation_states
 from docs.phases_pictures import write_phases
 
@@ -30,5 +31,6 @@ html_static_path = ["_static"]
 html_show_sourcelink = False
 
 write_commands_page(Path(__file__).parent / "reference" / "commands.md")
+write_messages_page(Path(__file__).parent / "reference" / "messages.md")
 write_phases(Path(__file__).parent / "_static" / "phases", frozenset(PROTOCOLS))
 write_negotiation_states(Path(__file__).parent / "_static" / "phases")

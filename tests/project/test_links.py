@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
-MADE = {"docs/reference/commands.md"}
+MADE = {"docs/reference/commands.md", "docs/reference/messages.md"}
 """Made when the documentation is built."""
 
 

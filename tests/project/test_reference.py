@@ -49,6 +49,16 @@ def test_every_status_of_an_error_is_on_the_page() -> None:
     assert {str(kind.exit_status) for kind in kinds} <= listed
 
 
+def test_the_page_lists_exactly_the_errors_with_their_statuses_and_classes() -> None:
+    text = (REFERENCE / "statuses.md").read_text(encoding="utf-8").partition("## Errors\n")[2]
+    listed = re.findall(r"^\| `(\S+)` \| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    wanted = [(code, str(kind.exit_status), kind.__name__) for code, kind in errors.BY_CODE.items()]
+    assert sorted(listed) == sorted(wanted)
+    raised = {name for cell, _ in rows("python.md", "## Errors") for name in re.findall(r"^`(\w+)`", cell)}
+    # The base class stands in the text above; a program has no configuration of a node.
+    assert raised == {name for _, _, name in wanted} - {"HoldallError", "BadConfig"}
+
+
 def keys(heading: str) -> list[str]:
     """Keys that the page of the configuration lists below a heading."""
     listed = rows("configuration.md", heading)

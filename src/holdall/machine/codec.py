@@ -96,6 +96,10 @@ class Codec:
         """Family -> version, by name: what a header of a file says about its writer."""
         return {name: self._families[name].version for name in sorted(self._families)}
 
+    def families(self) -> dict[str, tuple[type[msgspec.Struct], ...]]:
+        """Family -> its members, by name."""
+        return {name: self._families[name].members for name in sorted(self._families)}
+
     def family_of(self, value: msgspec.Struct) -> str:
         """The family's name. Raises CodecError when the value belongs to none."""
         family = self._family_of.get(type(value))
