@@ -28,6 +28,7 @@ _LATER = frozenset(
         "not_free",
         "no_answer",
         "busy",
+        "others_first",
         "stale_lm",
         "draining",
         "quarantine",

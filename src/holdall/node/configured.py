@@ -14,6 +14,7 @@ from holdall.node.location.configured import (
     NegotiationSettings,
     PolicySettings,
 )
+from holdall.parties.location.turns import turn_pool
 
 RHO_PPM = 20_000
 """Clocks' rates may differ by 2 %; the same in a whole system."""
@@ -149,5 +150,6 @@ class Settings(msgspec.Struct, frozen=True):
         return (paths.run_folder() if self.node.system else self.state) / paths.SOCKET_NAME
 
     def pool_specs(self) -> tuple[PoolSpec, ...]:
-        """The pools as the lease book knows them."""
-        return tuple(pool.spec() for pool in self.pools)
+        """The pools as the lease book knows them, with the one of a node that is in a location."""
+        own = (turn_pool(),) if self.node.location else ()
+        return (*(pool.spec() for pool in self.pools), *own)

@@ -31,6 +31,7 @@ from holdall.node.configured import (
 from holdall.node.http_settings import HttpSettings, read_http
 from holdall.node.location.settings import read_negotiation, read_policy_files, read_terms
 from holdall.node.toml_table import Source, Table
+from holdall.parties.location.turns import TURN
 from holdall.parties.runs.permission import entry_problem
 from holdall.protocols.registry import PROTOCOLS
 
@@ -103,7 +104,9 @@ def parse_settings(
     bus = read_bus(source, _table(source, values, "bus"), path) if "bus" in values else None
     defaults = _defaults(source, _table(source, values, "defaults"))
     pools = _pools(source, values)
-    capacities, functions = read_terms(source, values, taken=frozenset(pool.name for pool in pools))
+    capacities, functions = read_terms(
+        source, values, taken=frozenset({TURN, *(pool.name for pool in pools)})
+    )
     if (capacities or functions) and not node.location:
         raise BadConfig(
             f'{name}: [[capacity]] and [[function]] are offered at a location: write location = "NAME" below [node]'
@@ -242,6 +245,10 @@ def _pools(source: Source, values: Mapping[str, object]) -> tuple[PoolSettings, 
     for index, item in enumerate(listed):
         table, pool = _pool(source, item, index)
         identity = pool_id(pool.name, pool.labels)
+        if pool.name == TURN:
+            raise table.bad(
+                "name", f'name = "{TURN}" is taken: nodes of a location have that pool by themselves'
+            )
         if identity in ids:
             raise table.bad(
                 "name", f'name = "{pool.name}": pool {identity} is defined twice. Join their units.'

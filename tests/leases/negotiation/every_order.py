@@ -5,6 +5,7 @@ Clocks go as they like here: a timer that is armed may fire whenever. What must 
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -28,6 +29,7 @@ from holdall.machine.contract import (
     TimerFired,
 )
 
+W = TypeVar("W", bound="World")
 Letter = tuple[Address, Address, Message]
 QUIET = ("heartbeat", "suspect", "gone", "keep", "answer", "lease", "quarantine")
 """Timers that tell of silence or forget: they are left out."""
@@ -61,8 +63,8 @@ class World:
         self.in_order = False
         """Links keep the order of messages, as the shipped ones do within one process start."""
 
-    def twin(self) -> "World":
-        twin = World(self.make, self.capacity, self.crashing, self.budget)
+    def twin(self) -> Self:
+        twin = type(self)(self.make, self.capacity, self.crashing, self.budget)
         twin.machines = dict(self.machines)
         twin.kept = dict(self.kept)
         twin.timers, twin.mail, twin.starts = self.timers, self.mail, self.starts
@@ -87,7 +89,7 @@ class World:
 
     # ------------------------------------------------------------ moves
 
-    def moves(self) -> Iterator["World"]:
+    def moves(self) -> Iterator[Self]:
         for place, letter in enumerate(self.mail):
             rest = self.mail[:place] + self.mail[place + 1 :]
             before = self.mail[:place]
@@ -106,7 +108,7 @@ class World:
             for address in self.crashing:
                 yield self._crashed(address)
 
-    def delivered(self, letter: Letter, rest: tuple[Letter, ...]) -> "World":
+    def delivered(self, letter: Letter, rest: tuple[Letter, ...]) -> Self:
         sender, to, message = letter
         after = self.twin()
         after.mail = rest
@@ -119,7 +121,7 @@ class World:
         after.carry(to, machine.handle(Received(sender, message)))
         return after
 
-    def _fired(self, address: Address, timer: str) -> "World":
+    def _fired(self, address: Address, timer: str) -> Self:
         after = self.twin()
         after.timers -= {(address, timer)}
         after.budget = msgspec.structs.replace(self.budget, timers=self.budget.timers - 1)
@@ -127,7 +129,7 @@ class World:
         after.carry(address, machine.handle(TimerFired(timer)))
         return after
 
-    def _crashed(self, address: Address) -> "World":
+    def _crashed(self, address: Address) -> Self:
         """It comes up with what it saved; its timers are gone, messages to it are not."""
         after = self.twin()
         after.budget = msgspec.structs.replace(self.budget, crashes=self.budget.crashes - 1)
@@ -188,7 +190,7 @@ class World:
         return ""
 
 
-def begun(world: World) -> World:
+def begun(world: W) -> W:
     """All machines have started, and what they said at their start has arrived."""
     for address, make in world.make.items():
         world.machines[address] = make()

@@ -12,7 +12,7 @@ from holdall.parties.location.parts import Divided, LocationParts
 def location_parts_of(settings: Settings, process: Process) -> LocationParts:
     """The node's part in its location. Pools of one name are one term."""
     if not settings.node.location:
-        return LocationParts()
+        return LocationParts(uid=process.uid, ttl_ms=settings.defaults.ttl_ms, seed=process.number)
     times = settings.negotiation
     return LocationParts(
         settings.node.location,

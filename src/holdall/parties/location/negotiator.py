@@ -26,6 +26,7 @@ from holdall.parties.location.answering import Answering
 from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSettings
 from holdall.parties.location.messages import Elsewhere, Petition
 from holdall.parties.location.petitions import Petitions
+from holdall.parties.location.turns import TURNS, NoTurn, TurnIs
 from holdall.parties.messages import SESSION, SessionClosed
 from holdall.parties.neighbours import Neighbours
 
@@ -73,6 +74,10 @@ class Negotiator:
                     ),
                     out,
                 )
+            case TurnIs(key) if self._is_turns(sender):
+                self._outcomes(self.petitions.together.turn_is(key, out), out)
+            case NoTurn(key, text) if self._is_turns(sender):
+                self._outcomes(self.petitions.together.no_turn(key, text, out), out)
             case Elsewhere():
                 self.dealings.elsewhere(sender, message, out)
             case _:
@@ -100,6 +105,9 @@ class Negotiator:
 
     def _is_session(self, sender: Address) -> bool:
         return sender.node == self.settings.node and sender.part.startswith(SESSION)
+
+    def _is_turns(self, sender: Address) -> bool:
+        return sender == Address(self.settings.node, TURNS)
 
     def _petition(self, connection: str, petition: Petition, out: list[Effect]) -> None:
         try:

@@ -17,6 +17,7 @@ from holdall.parties.location.dealings import NegotiatorSettings
 from holdall.parties.location.host_side import HostSide
 from holdall.parties.location.messages import HOST, LOCATION, NEGOTIATOR
 from holdall.parties.location.negotiator import Negotiator
+from holdall.parties.location.turns import TURNS, Turns
 from holdall.parties.location.units import UNITS, Units, UnitsSettings
 from holdall.parties.neighbours import Neighbours
 
@@ -74,7 +75,8 @@ def location_parts(
 ) -> dict[str, Machine]:
     """Part -> machine."""
     negotiator = NegotiatorSettings(node, name, parts.location, rho_ppm, MARGIN_MS)
-    made: dict[str, Machine] = {NEGOTIATOR: Negotiator(negotiator, neighbours)}
+    turns = Turns(node, parts.uid, ttl_ms=parts.ttl_ms, seed=parts.seed)
+    made: dict[str, Machine] = {NEGOTIATOR: Negotiator(negotiator, neighbours), TURNS: turns}
     if not parts.location:
         return made
     settings = CandidateSettings(

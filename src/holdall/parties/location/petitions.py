@@ -18,7 +18,7 @@ from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSetting
 from holdall.parties.location.listing import AGAIN_MS, Listings
 from holdall.parties.location.looking import Looking
 from holdall.parties.location.messages import HOST, LOCATION, OfAgent, Petition
-from holdall.parties.location.together import Together
+from holdall.parties.location.together import TURN_LOOK_MS, Together
 from holdall.parties.location.vouching import asker_of
 
 OPEN_MAX = 256
@@ -44,7 +44,7 @@ class Petitions:
 
     def __init__(self, settings: NegotiatorSettings, dealings: Dealings, answering: Answering) -> None:
         self._settings, self._dealings, self._answering = settings, dealings, answering
-        self.together = Together(dealings, answering, self._send_part)
+        self.together = Together(settings, dealings, answering, self)
         self.now_ms = 0
         self.warned: dict[str, str] = {}
         self._open: dict[str, _Open] = {}
@@ -75,7 +75,7 @@ class Petitions:
             case f.AskOffer():
                 return self._request(wait, asker, question, out)
             case f.AskTogether():
-                return self._ask_together(wait, asker, question, out)
+                self._ask_together(wait, asker, question, out)
             case f.ListOffers():
                 self._answering.answer(wait, f.Offers(self._offers(asker)), out)
             case f.AcceptOffer(lease):
@@ -165,25 +165,36 @@ class Petitions:
         self._answering.wait(f"offer/{name}", wait, out, within_ms=2 * WAIT_MS if question.take else WAIT_MS)
         return self._send(asker, question, out)
 
-    def _ask_together(self, wait: Wait, asker: Asker, question: f.AskTogether, out: list[Effect]) -> Outcomes:
+    def _ask_together(self, wait: Wait, asker: Asker, question: f.AskTogether, out: list[Effect]) -> None:
         names: set[str] = set()
         for part in question.parts:
             if not self._known(part.location, wait, out):
-                return []
+                return
             name = part.request.request
             refused = self._wrong(asker, part)
             if name in names or name in self._open:
                 refused = f.NoOffer("request.id", text="each part needs an id of its own")
             if refused is not None:
                 self._answering.answer(wait, refused, out)
-                return []
+                return
             names.add(name)
         key = self.together.next_key()
         self._answering.wait(key, wait, out, within_ms=2 * WAIT_MS)
-        return self.together.begin(key, asker, question, out)
+        self.together.begin(key, asker, question, out)
+        out.append(SetTimer(f"{TIMER}turn/{key}", TURN_LOOK_MS))
 
-    def _send_part(self, asker: Asker, question: f.AskOffer, out: list[Effect]) -> Outcomes:
+    def send_part(self, asker: Asker, question: f.AskOffer, out: list[Effect]) -> Outcomes:
+        """As `together.Parts`."""
         return self._send(asker, question, out, is_part=True)
+
+    def take_part(self, request: str, location: str, out: list[Effect]) -> Outcomes:
+        """As `together.Parts`."""
+        out.append(CancelTimer(f"{TIMER}offer/{request}"))
+        return self._dealings.tell(location, a.Take(request), out)
+
+    def drop_part(self, request: str, out: list[Effect]) -> Outcomes:
+        """As `together.Parts`."""
+        return self._drop(request, "declined", out)
 
     def _wrong(self, asker: Asker, question: f.AskOffer) -> f.NoOffer | None:
         request, known = question.request, self._open.get(question.request.request)
@@ -345,6 +356,9 @@ class Petitions:
             self.listings.fired(kind, int(rest), out)
         elif kind == "again":
             self._ask_again(rest, out)
+        elif kind == "turn":
+            if self.together.look(rest, out):
+                out.append(SetTimer(f"{TIMER}{kind}/{rest}", TURN_LOOK_MS))
         elif kind == "offer":
             return [
                 *self._drop(rest, "lapsed", out),

@@ -7,7 +7,6 @@ restart it goes on. Units that are taken away (`kick`, the pool's `max_for`) are
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
-from hashlib import blake2b
 from typing import Self
 
 import msgspec
@@ -32,7 +31,8 @@ from holdall.model import frames
 from holdall.model.names import pool_name
 from holdall.model.wanted import Need, Selector
 from holdall.parties.location.messages import HOST
-from holdall.parties.messages import AGENT, SESSION, Asked, SessionOpened
+from holdall.parties.location.own_session import OwnSession
+from holdall.parties.messages import AGENT, SESSION
 from holdall.protocols.vocabulary import UnitGrant
 
 CONNECTION = "negotiated"
@@ -41,7 +41,7 @@ UNITS = SESSION + CONNECTION
 BEAT_TIMER = "beat"
 TRIES_MOST = 2
 """Claims for one want. Units may be free that a claim does not get, as others wait for them."""
-_PARTY, _SESSION = "party/", "session"
+_PARTY = "party/"
 
 
 class ClaimOf(msgspec.Struct, frozen=True):
@@ -61,13 +61,7 @@ class PartyRecord(msgspec.Struct, frozen=True, tag="units_party"):
     shared: tuple[UnitGrant, ...] = ()
 
 
-class SecretRecord(msgspec.Struct, frozen=True, tag="units_secret"):
-    """With which the session goes on after a restart."""
-
-    secret: str
-
-
-CODEC.register("negotiation-units", PartyRecord | SecretRecord)
+CODEC.register("negotiation-units", PartyRecord)
 
 
 class _Want(msgspec.Struct):
@@ -100,23 +94,25 @@ class Units:
         self.settings = settings
         self.parties: dict[str, PartyRecord] = {}
         self._wants: dict[int, _Want] = {}
-        self._n = 0
-        self._lots = 0
-        self._beaten = 0
-        """Number of the last Beat."""
+        self._session = OwnSession(
+            settings.node,
+            settings.uid,
+            connection=CONNECTION,
+            holder="negotiated leases",
+            seed=settings.seed,
+        )
 
     def start(self) -> Sequence[Effect]:
         """Open the session."""
-        return self._open("")
+        return self._open({})
 
     def recover(self, records: Mapping[str, Record]) -> Sequence[Effect]:
         """Go on with it: what was held before, is."""
         for key, record in sorted(records.items()):
             if key.startswith(_PARTY) and isinstance(record, PartyRecord):
                 self.parties[record.party] = record
-                self._n = max(self._n, *(one.n for one in record.claims), 0)
-        kept = records.get(_SESSION)
-        return self._open(kept.secret if isinstance(kept, SecretRecord) else "")
+                self._session.n = max(self._session.n, *(one.n for one in record.claims), 0)
+        return self._open(records)
 
     def handle(self, event: Event) -> Sequence[Effect]:
         """One event of the host's manager or of the agent. Raises ProtocolViolation for others'."""
@@ -146,6 +142,7 @@ class Units:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.parties, twin._wants = dict(self.parties), deepcopy(self._wants)
+        twin._session = deepcopy(self._session)
         return twin
 
     # ------------------------------------------------------------ the host's manager
@@ -178,18 +175,18 @@ class Units:
         self._wants_units(want, want.most - len(shared), out)
 
     def _wants_units(self, want: _Want, count: int, out: list[Effect]) -> None:
-        self._n += 1
-        self._wants[self._n] = want
-        self._keep(want.party, ClaimOf(self._n, want.pool), out)
+        n = self._session.number()
+        self._wants[n] = want
+        self._keep(want.party, ClaimOf(n, want.pool), out)
         option = Selector((want.pool,), node=self.settings.name, count=count)
         claim = frames.Claim(
-            self._n,
+            n,
             (Need((option,)),),
             now=True,
             ttl_ms=self.settings.ttl_ms,
             reason=f"negotiated for {want.holder}",
         )
-        self._ask(claim, out)
+        self._session.ask(claim, out)
 
     def _counted(self, n: int, listing: frames.Listing, out: list[Effect]) -> None:
         """So many are free, as far as that can be told: fewer may do."""
@@ -224,9 +221,9 @@ class Units:
             return
         self._drop_claim(want.party, n, out)
         want.tries += 1
-        self._n += 1
-        self._wants[self._n] = want
-        self._ask(frames.Ask(self._n, "pools", want.pool, local=True), out)
+        asked = self._session.number()
+        self._wants[asked] = want
+        self._session.ask(frames.Ask(asked, "pools", want.pool, local=True), out)
 
     def _short(self, want: _Want, free: int, out: list[Effect]) -> None:
         """What it shares with the lease that it replaces may be enough by itself."""
@@ -250,9 +247,8 @@ class Units:
                 self._end_claim(claim, out)
                 continue
             if gone:
-                self._n += 1
                 names = tuple(f"{one.pool}/{one.unit}" for one in gone)
-                self._ask(frames.Drop(self._n, claim.printed, names), out)
+                self._session.ask(frames.Drop(self._session.number(), claim.printed, names), out)
             kept.append(msgspec.structs.replace(claim, grants=stays))
         self.parties.pop(old, None)
         out.append(Forget(_PARTY + old))
@@ -284,7 +280,7 @@ class Units:
                     if claim.printed not in alive:
                         self._lost(party, claim, out)
             case frames.Lost(lease):
-                for party, claim in self._granted_before(self._n + 1):
+                for party, claim in self._granted_before(self._session.n + 1):
                     if claim.printed == lease:
                         self._lost(party, claim, out)
             case _:
@@ -304,22 +300,15 @@ class Units:
             if claim.printed and claim.n < n
         ]
 
-    def _open(self, secret: str) -> Sequence[Effect]:
-        settings, out = self.settings, list[Effect]()
-        lot = self._lot()
-        session = CONNECTION if secret else ""
-        # The session's secret is the lot of the Hello that begins it; one that goes on keeps its own.
-        out.append(Save(_SESSION, SecretRecord(secret or lot)))
-        out.append(Send(Address(settings.node, AGENT), SessionOpened(settings.uid, "holdall", 0)))
-        hello = frames.Hello(frames.VERSION, agent="negotiated leases", session=session, secret=secret)
-        out.append(Send(Address(settings.node, AGENT), Asked(hello, settings.uid, "holdall", secret or lot)))
+    def _open(self, records: Mapping[str, Record]) -> Sequence[Effect]:
+        out: list[Effect] = []
+        self._session.open(records, out)
         self._beat(out)
         return out
 
     def _beat(self, out: list[Effect]) -> None:
         if self.parties:
-            self._n += 1
-            self._ask(frames.Beat(self._n), out)
+            self._session.ask(frames.Beat(self._session.number()), out)
         out.append(SetTimer(BEAT_TIMER, max(1, self.settings.ttl_ms // 3)))
 
     # ------------------------------------------------------------ inside
@@ -355,21 +344,10 @@ class Units:
         if claim.printed:
             self._release(claim.printed, out)
         else:
-            self._n += 1
-            self._ask(frames.Cancel(self._n, f"#{claim.n}"), out)
+            self._session.ask(frames.Cancel(self._session.number(), f"#{claim.n}"), out)
 
     def _release(self, printed: str, out: list[Effect]) -> None:
-        self._n += 1
-        self._ask(frames.Release(self._n, printed), out)
-
-    def _ask(self, frame: frames.ToNode, out: list[Effect]) -> None:
-        settings = self.settings
-        out.append(Send(Address(settings.node, AGENT), Asked(frame, settings.uid, "holdall", self._lot())))
+        self._session.ask(frames.Release(self._session.number(), printed), out)
 
     def _tell(self, message: Message, out: list[Effect]) -> None:
         out.append(Send(Address(self.settings.node, HOST), message))
-
-    def _lot(self) -> str:
-        """Becomes a secret or a key, which nobody is told."""
-        self._lots += 1
-        return blake2b(f"{self.settings.seed}/{self._lots}".encode(), digest_size=16).hexdigest()
