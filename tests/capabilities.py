@@ -89,6 +89,8 @@ CAPABILITIES: Mapping[str, Capability] = {
     "browser": Capability(_tool("chromium"), "apt-get install chromium"),
     "dashboard": Capability(_shows_the_dashboard, "run scripts/dashboard (needs nodejs and npm)"),
     "bash": Capability(_tool("bash"), "apt-get install bash"),
+    "zsh": Capability(_tool("zsh"), "apt-get install zsh"),
+    "fish": Capability(_tool("fish"), "apt-get install fish"),
 }
 
 

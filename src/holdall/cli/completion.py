@@ -7,13 +7,20 @@ from holdall.model.names import short_id
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_HOLDALL_COMPLETE"
+_WHEN_LOADED = """
+# In a folder of $fpath this whole file is what the first Tab of a shell calls, and then it has to answer, too.
+if [[ $funcstack[1] == _holdall ]]; then
+  _holdall_completion "$@"
+fi
+"""
 
 
 def script(shell: str) -> str:
     """The completion script for one of SHELLS."""
     from typer._completion_shared import get_completion_script
 
-    return get_completion_script(prog_name="holdall", complete_var=VARIABLE, shell=shell) + "\n"
+    text = get_completion_script(prog_name="holdall", complete_var=VARIABLE, shell=shell) + "\n"
+    return text + _WHEN_LOADED if shell == "zsh" else text
 
 
 def complete_need(incomplete: str) -> list[tuple[str, str]]:
