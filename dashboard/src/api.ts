@@ -60,7 +60,7 @@ export class Problem extends Error {
   }
 }
 
-async function ask(path: string, options: RequestInit = {}): Promise<unknown> {
+export async function ask(path: string, options: RequestInit = {}): Promise<unknown> {
   const answer = await fetch(path, { ...options, headers: { "X-Holdall": "1", "Content-Type": "application/json" } });
   const body: unknown = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Problem(answer.status, (body as { detail?: string }).detail ?? `the node answered ${answer.status}`);
@@ -68,6 +68,12 @@ async function ask(path: string, options: RequestInit = {}): Promise<unknown> {
 }
 
 export const me = () => ask("/v1/me") as Promise<Me>;
+
+/** The first rows of a list, and nodes that have no part in it. */
+export async function listed<Row>(path: string, field: string, limit: string): Promise<{ rows: Row[]; total: number; unheard: string[] }> {
+  const body = (await ask(`${path}?limit=${limit}`)) as { total: number; not_asked: NotAsked[] } & Record<string, Row[]>;
+  return { rows: body[field] ?? [], total: body.total, unheard: body.not_asked.map((one) => one.node) };
+}
 
 /** One page of a list; filters that are empty are left out. */
 export async function page<Name extends keyof Lists>(

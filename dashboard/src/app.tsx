@@ -5,6 +5,8 @@ import { useEffect, useRef } from "preact/hooks";
 import { Dialogs } from "./dialogs";
 import { LogIn } from "./login";
 import { Leases } from "./pages/leases";
+import { Jobs } from "./pages/jobs";
+import { Locations } from "./pages/locations";
 import { Log } from "./pages/log";
 import { Nodes } from "./pages/nodes";
 import { Now } from "./pages/now";
@@ -42,6 +44,8 @@ const TABS: Tab[] = [
   { name: "leases", title: "Leases", page: () => <Leases />, count: () => totals.value.leases },
   { name: "log", title: "History", page: () => <Log /> },
   { name: "nodes", title: "Nodes", page: () => <Nodes />, count: () => nodes.value.length },
+  { name: "locations", title: "Locations", page: () => <Locations /> },
+  { name: "jobs", title: "Jobs", page: () => <Jobs /> },
 ];
 
 function App() {

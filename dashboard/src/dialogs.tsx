@@ -2,11 +2,15 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { kick, leaseOf, waitOf } from "./api";
+import { WithReason } from "./parts/reason";
 import { place, passes } from "./pages/waits";
 import { ends } from "./pages/leases";
 import { named, type Lease, type Wait } from "./rows";
 import { changes, may, nowMs, open, opened } from "./state";
-import { clock, length, short } from "./words";
+import { clock, length, short, some } from "./words";
+
+/** A lease may have thousands. */
+const UNITS_MOST = 12;
 
 export function Dialogs() {
   const what = opened.value;
@@ -123,11 +127,12 @@ function LeaseInFull({ lease }: { lease: Lease }) {
         <dd>{lease.reason || "none given"}</dd>
         <dt>units</dt>
         <dd>
-          {lease.units.map((unit) => (
+          {lease.units.slice(0, UNITS_MOST).map((unit) => (
             <div class="mono">
               {unit.pool}/{unit.name} on {unit.node}, fence {unit.fence}
             </div>
           ))}
+          {lease.units.length > UNITS_MOST && <div>and {some(lease.units.length - UNITS_MOST, "unit")} more</div>}
         </dd>
         <dt>since</dt>
         <dd>
@@ -138,43 +143,17 @@ function LeaseInFull({ lease }: { lease: Lease }) {
         <dt>kept alive by</dt>
         <dd>{lease.node}</dd>
       </dl>
-      {may("kick") && <Kick lease={lease} />}
-    </>
-  );
-}
-
-function Kick({ lease }: { lease: Lease }) {
-  const [reason, write] = useState("");
-  const [said, say] = useState<string | null>(null);
-  const [busy, working] = useState(false);
-  const send = async (event: Event) => {
-    event.preventDefault();
-    working(true);
-    try {
-      await kick(lease, reason);
-      open(null);
-    } catch (problem) {
-      say((problem as Error).message);
-    }
-    working(false);
-  };
-  return (
-    <form onSubmit={send} style={{ marginTop: "1rem" }}>
-      <label>
-        Take this lease away. Its command is stopped, its units go to who waits. The reason is told and logged.
-        <input required value={reason} maxLength={200} onInput={(event) => write(event.currentTarget.value)} placeholder="why" aria-label="reason" />
-      </label>
-      {said && (
-        <p class="bad" role="alert">
-          {said}
-        </p>
+      {may("kick") && (
+        <WithReason
+          text="Take this lease away. Its command is stopped, its units go to who waits."
+          button="Force release"
+          send={async (reason) => {
+            await kick(lease, reason);
+            open(null);
+          }}
+        />
       )}
-      <div class="buttons">
-        <button type="submit" class="danger" disabled={busy || !reason.trim()}>
-          Force release
-        </button>
-      </div>
-    </form>
+    </>
   );
 }
 

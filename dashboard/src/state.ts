@@ -31,11 +31,17 @@ export function may(what: string): boolean {
 const hash = signal(location.hash.slice(1));
 addEventListener("hashchange", () => (hash.value = location.hash.slice(1)));
 export const page = computed(() => hash.value.split("/", 1)[0] || "now");
-/** The id of the pool that is shown alone. */
-export const shownPool = computed(() => {
-  const [name, one] = hash.value.split("/", 2);
-  return name === "pools" && one ? decodeURIComponent(one) : null;
-});
+/** What the page shows alone: the id of a pool or a job, the name of a location. */
+export const shown = computed(() => decoded(hash.value.split("/", 2)[1] ?? ""));
+
+/** Whatever somebody wrote into the address. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 export const search = signal("");
 /** Whether all words of the search stand in some of the texts. */

@@ -23,6 +23,25 @@ export function count(number: number): string {
   return number.toLocaleString("en").replaceAll(",", "\u202f");
 }
 
+const POWERS: [number, string][] = [
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+/** An amount of base units for people: `30.7 kB/s`, `1.5 cpu`, `2`. */
+export function amount(value: number, unit: string): string {
+  if (unit === "mcpu") return `${rounded(value / 1000)} cpu`;
+  if (unit === "ms") return length(value);
+  if (unit !== "B/s" && unit !== "B") return count(value);
+  const [factor, letter] = POWERS.find(([least]) => value >= least) ?? [1, ""];
+  return `${rounded(value / factor)} ${letter}${unit}`;
+}
+
+function rounded(value: number): string {
+  return String(Number(value.toPrecision(3)));
+}
+
 /** `1 lease`, `2 leases`. */
 export function some(number: number, one: string, many = `${one}s`): string {
   return `${count(number)} ${number === 1 ? one : many}`;

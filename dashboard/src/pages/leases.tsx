@@ -29,8 +29,8 @@ export function ends(lease: Lease, now: number): string {
 
 const COLUMNS: Column<Lease>[] = [
   { name: "lease", cell: (lease) => <code>{short(lease.lease)}</code> },
-  { name: "holder", cell: (lease) => lease.holder },
-  { name: "reason", cell: (lease) => lease.reason, wide: true },
+  { name: "holder", cell: (lease) => lease.holder, text: true },
+  { name: "reason", cell: (lease) => lease.reason, text: true, wide: true },
   { name: "units", cell: (lease) => lease.units.slice(0, 6).map((unit) => <div class="mono">{unit.pool}/{unit.name} <span class="dim">#{unit.fence}</span></div>) },
   { name: "state", cell: (lease) => lease.state, wide: true },
   { name: "held for", cell: (lease) => length(nowMs.value - lease.since_ms), number: true },

@@ -2,7 +2,7 @@
 import { Listing } from "../parts/listing";
 import type { Column } from "../parts/table";
 import type { LogRow } from "../rows";
-import { nowMs } from "../state";
+import { log, nowMs } from "../state";
 import { clock, short } from "../words";
 
 export function Log() {
@@ -15,6 +15,7 @@ export function Log() {
         columns={COLUMNS}
         id={(row) => `${row.node} ${row.seq} ${row.at_ms}`}
         empty="Nothing has happened yet."
+        newest={log.value}
       />
     </>
   );
@@ -25,9 +26,9 @@ const BAD = new Set(["expired", "lost", "kicked", "quarantined", "node-silent", 
 const COLUMNS: Column<LogRow>[] = [
   { name: "when", cell: (row) => clock(row.at_ms, nowMs.value) },
   { name: "what", cell: (row) => <span class={BAD.has(row.kind) ? "bad" : ""}>{row.kind}</span> },
-  { name: "holder", cell: (row) => row.holder },
+  { name: "holder", cell: (row) => row.holder, text: true },
   { name: "units", cell: (row) => row.units.map((unit) => <div class="mono">{unit}</div>) },
   { name: "lease", cell: (row) => <code>{short(row.lease)}</code>, wide: true },
   { name: "node", cell: (row) => row.node, wide: true },
-  { name: "said", cell: (row) => row.text, wide: true },
+  { name: "said", cell: (row) => row.text, text: true, wide: true },
 ];

@@ -111,14 +111,14 @@ function Tile({ big, text, word = false }: { big: string; text: string; word?: b
 }
 
 const WAITS: Column<Wait>[] = [
-  { name: "holder", cell: (wait) => wait.holder },
+  { name: "holder", cell: (wait) => wait.holder, text: true },
   { name: "needs", cell: (wait) => wait.needs.map((need) => <div class="mono">{need.spec}</div>) },
   { name: "place", cell: place, number: true, wide: true },
   { name: "waits", cell: (wait) => length(nowMs.value - wait.since_ms), number: true },
 ];
 
 const LEASES: Column<Lease>[] = [
-  { name: "holder", cell: (lease) => lease.holder },
+  { name: "holder", cell: (lease) => lease.holder, text: true },
   { name: "has", cell: (lease) => lease.units.slice(0, 3).map((unit) => <div class="mono">{unit.pool}/{unit.name}</div>) },
   { name: "ends", cell: (lease) => ends(lease, nowMs.value), number: true },
 ];

@@ -4,7 +4,7 @@ import { page } from "../api";
 import { Listing } from "../parts/listing";
 import type { Column } from "../parts/table";
 import type { Pool, Unit, Wait } from "../rows";
-import { matches, nowMs, open, pools, shownPool, waiting } from "../state";
+import { matches, nowMs, open, pools, shown, waiting } from "../state";
 import { clock, count, length, short, some } from "../words";
 
 /** A pool of more units is shown as a bar, and its units in a list of their own. */
@@ -12,7 +12,7 @@ const SQUARES = 96;
 const CARDS = 48;
 
 export function Pools() {
-  const chosen = shownPool.value && pools.value.find((pool) => pool.id === shownPool.value);
+  const chosen = pools.value.find((pool) => pool.id === shown.value);
   if (chosen) return <OnePool pool={chosen} />;
   const found = pools.value.filter((pool) => matches(pool.id, ...lineOf(pool).map((wait) => wait.holder)));
   return (
@@ -184,8 +184,8 @@ function OnePool({ pool }: { pool: Pool }) {
 const UNITS: Column<Unit>[] = [
   { name: "unit", cell: (unit) => unit.unit },
   { name: "state", cell: (unit) => <span class={`state ${unit.state}`}>{unit.state}</span> },
-  { name: "holder", cell: (unit) => unit.holder },
-  { name: "reason", cell: (unit) => unit.reason, wide: true },
+  { name: "holder", cell: (unit) => unit.holder, text: true },
+  { name: "reason", cell: (unit) => unit.reason, text: true, wide: true },
   {
     name: "lease",
     cell: (unit) =>
@@ -199,5 +199,5 @@ const UNITS: Column<Unit>[] = [
   },
   { name: "since", cell: (unit) => (unit.since_ms ? clock(unit.since_ms, nowMs.value) : ""), number: true, wide: true },
   { name: "fence", cell: (unit) => unit.fence, number: true },
-  { name: "note", cell: (unit) => unit.note, wide: true },
+  { name: "note", cell: (unit) => unit.note, text: true, wide: true },
 ];

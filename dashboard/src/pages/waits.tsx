@@ -41,8 +41,8 @@ export function Waits() {
 
 const COLUMNS: Column<Wait>[] = [
   { name: "claim", cell: (wait) => <code>{short(wait.claim)}</code> },
-  { name: "holder", cell: (wait) => wait.holder },
-  { name: "reason", cell: (wait) => wait.reason, wide: true },
+  { name: "holder", cell: (wait) => wait.holder, text: true },
+  { name: "reason", cell: (wait) => wait.reason, text: true, wide: true },
   {
     name: "needs",
     cell: (wait) =>
@@ -54,7 +54,7 @@ const COLUMNS: Column<Wait>[] = [
   },
   { name: "place", cell: (wait) => place(wait), number: true },
   { name: "waits", cell: (wait) => length(nowMs.value - wait.since_ms), number: true },
-  { name: "blocked by", cell: (wait) => wait.blockers.slice(0, 2).map((one) => <div>{one.holder || named(one)}</div>), wide: true },
+  { name: "blocked by", cell: (wait) => wait.blockers.slice(0, 2).map((one) => <div>{one.holder || named(one)}</div>), text: true, wide: true },
   { name: "can be passed by", cell: (wait) => passes(wait), number: true, wide: true },
 ];
 
@@ -91,8 +91,9 @@ function graphOf(waits: readonly Wait[]): { nodes: Node[]; edges: Edge[] } {
         });
       }
       const key = `${wait.claim}>${id}`;
-      const text = edges.get(key)?.text;
-      edges.set(key, { from: wait.claim, to: id, text: text ? `${text}, ${blocker.pool}` : blocker.pool });
+      const pool = blocker.pool.split("{", 1)[0] ?? "";
+      const known = edges.get(key)?.text.split(", ") ?? [];
+      edges.set(key, { from: wait.claim, to: id, text: [...new Set([...known, pool])].join(", ") });
     }
   return { nodes: [...nodes.values()], edges: [...edges.values()] };
 }

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { count } from "../words";
 
 export interface Line {
   label: string;
@@ -18,9 +19,15 @@ interface Props {
   height?: number;
   /** whatever changes when the colours do */
   theme: string;
+  /** how a value is written */
+  show?: (value: number) => string;
 }
 
-export function Chart({ title, lines, data, height = 160, theme }: Props) {
+function time(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+}
+
+export function Chart({ title, lines, data, height = 160, theme, show = count }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const drawn = useRef<uPlot | null>(null);
 
@@ -28,6 +35,10 @@ export function Chart({ title, lines, data, height = 160, theme }: Props) {
     const at = place.current;
     if (!at) return;
     const colour = (name: string) => getComputedStyle(at).getPropertyValue(name).trim();
+    const newest = (shown: uPlot) => {
+      const last = shown.data[0].length - 1;
+      if (last >= 0 && (shown.cursor.left ?? -1) < 0) shown.setLegend({ idx: last });
+    };
     const axis: uPlot.Axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const plot = new uPlot(
       {
@@ -36,14 +47,19 @@ export function Chart({ title, lines, data, height = 160, theme }: Props) {
         cursor: { y: false },
         legend: { live: true },
         scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 1) * 1.1)] } },
-        axes: [axis, { ...axis, size: 46 }],
+        axes: [
+          { ...axis, space: 80, values: (_, at) => at.map(time) },
+          { ...axis, size: 56, values: (_, at) => at.map((value) => show(value)) },
+        ],
+        hooks: { setData: [newest], ready: [newest] },
         series: [
-          {},
+          { label: "at", value: (_, at) => (at == null ? "" : time(at)) },
           ...lines.map((line) => ({
             label: line.label,
             stroke: colour(line.colour),
             width: 2,
             points: { show: false },
+            value: (_: uPlot, value: number | null) => (value == null ? "–" : show(value)),
             ...(line.dash ? { dash: line.dash } : {}),
           })),
         ],
@@ -59,7 +75,7 @@ export function Chart({ title, lines, data, height = 160, theme }: Props) {
       plot.destroy();
       drawn.current = null;
     };
-  }, [theme, lines.length, height]);
+  }, [theme, lines.map((line) => line.label).join(), height]);
 
   useEffect(() => drawn.current?.setData(data), [data]);
 

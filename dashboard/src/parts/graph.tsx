@@ -50,9 +50,9 @@ export function Graph({ label, nodes, edges }: { label: string; nodes: readonly 
             <title>{`${node.title} ${node.text}`}</title>
             <rect width={WIDTH} height={HEIGHT} rx="6" />
             <text x="10" y="19" class="title" clip-path="url(#box)">
-              {cut(node.title, 23)}
+              {cut(node.title, 21)}
             </text>
-            <text x="10" y="36" clip-path="url(#box)">{cut(node.text, 29)}</text>
+            <text x="10" y="36" clip-path="url(#box)">{cut(node.text, 28)}</text>
           </g>
         ))}
       </svg>
@@ -62,11 +62,13 @@ export function Graph({ label, nodes, edges }: { label: string; nodes: readonly 
 
 function arranged(nodes: readonly Node[], edges: readonly Edge[]) {
   const layers = new Layers({ multigraph: false });
-  layers.setGraph({ rankdir: "RL", nodesep: 14, ranksep: 64, marginx: 12, marginy: 12 });
+  layers.setGraph({ rankdir: "RL", nodesep: 14, ranksep: 44, marginx: 12, marginy: 12 });
   layers.setDefaultEdgeLabel(() => ({}));
   for (const node of nodes) layers.setNode(node.id, { width: WIDTH, height: HEIGHT });
-  const known = edges.filter((edge) => layers.hasNode(edge.from) && layers.hasNode(edge.to));
-  for (const edge of known) layers.setEdge(edge.from, edge.to, {});
+  const known = edges
+    .filter((edge) => layers.hasNode(edge.from) && layers.hasNode(edge.to))
+    .map((edge) => ({ ...edge, text: cut(edge.text, 24) }));
+  for (const edge of known) layers.setEdge(edge.from, edge.to, { width: 7 * edge.text.length, height: 14, labelpos: "c" });
   layout(layers);
   const size = layers.graph() as { width?: number; height?: number };
   return {
@@ -77,10 +79,9 @@ function arranged(nodes: readonly Node[], edges: readonly Edge[]) {
       return { ...node, x: at.x, y: at.y };
     }),
     edges: known.map((edge) => {
-      const points = (layers.edge(edge.from, edge.to) as { points: { x: number; y: number }[] }).points;
-      const middle = points[Math.floor(points.length / 2)] ?? { x: 0, y: 0 };
+      const { points, x, y } = layers.edge(edge.from, edge.to) as { points: { x: number; y: number }[]; x?: number; y?: number };
       const path = points.map((point, place) => `${place ? "L" : "M"}${point.x.toFixed(1)} ${point.y.toFixed(1)}`).join("");
-      return { ...edge, path, x: middle.x, y: middle.y - 5 };
+      return { ...edge, path, x: x ?? 0, y: (y ?? 0) - 5 };
     }),
   };
 }

@@ -7,8 +7,9 @@ import { count } from "../words";
 import { Rows, type Column } from "./table";
 
 const PAGE = 100;
-/** Changes may come thick; a list is read again at most so often. */
+/** Changes may come thick; a list is read again at most so often, and rests for so many times what the reading took. */
 const AGAIN_MS = 700;
+const REST = 4;
 
 interface Props<Name extends keyof Lists> {
   of: Name;
@@ -18,45 +19,50 @@ interface Props<Name extends keyof Lists> {
   id: (row: Lists[Name]) => string;
   empty: ComponentChildren;
   choose?: (row: Lists[Name]) => void;
+  /** the newest rows of a list that has the newest first, as the stream brings them */
+  newest?: readonly Lists[Name][];
 }
 
-export function Listing<Name extends keyof Lists>({ of, label, filters = {}, columns, id, empty, choose }: Props<Name>) {
+export function Listing<Name extends keyof Lists>({ of, label, filters = {}, columns, id, empty, choose, newest = [] }: Props<Name>) {
   const [starts, turn] = useState<(string | null)[]>([null]);
   const [found, show] = useState<Page<Lists[Name]> | null>(null);
   const [said, say] = useState("");
   const after = starts.at(-1) ?? null;
   const wanted = JSON.stringify({ ...filters, q: search.value });
   useEffect(() => turn([null]), [wanted]);
-  const read = useRef({ key: "", atMs: 0 });
+  const read = useRef({ key: "", atMs: 0, restMs: AGAIN_MS });
   const changed = changes.value;
   useEffect(() => {
     const key = `${of} ${wanted} ${after}`;
     const again = read.current.key === key;
     const timer = setTimeout(
       () => {
-        read.current = { key, atMs: Date.now() };
+        const atMs = Date.now();
+        read.current = { key, atMs, restMs: AGAIN_MS };
         const still = () => read.current.key === key;
         page(of, JSON.parse(wanted) as Record<string, string>, PAGE, after).then(
           (rows) => {
             if (!still()) return;
+            read.current.restMs = Math.max(AGAIN_MS, REST * (Date.now() - atMs));
             show(rows);
             say("");
           },
           (problem: Error) => still() && say(problem.message),
         );
       },
-      again ? Math.max(0, read.current.atMs + AGAIN_MS - Date.now()) : 0,
+      again ? Math.max(0, read.current.atMs + read.current.restMs - Date.now()) : 0,
     );
     return () => clearTimeout(timer);
   }, [of, wanted, after, changed]);
 
   if (said) return <p class="bad" role="alert">{said}</p>;
   if (!found) return <p class="empty">reading…</p>;
-  if (!found.rows.length && starts.length === 1) return <p class="empty">{search.value ? "Nothing matches the search." : empty}</p>;
+  const rows = starts.length === 1 && !search.value ? joined(newest, found.rows, id) : found.rows;
+  if (!rows.length && starts.length === 1) return <p class="empty">{search.value ? "Nothing matches the search." : empty}</p>;
   const first = (starts.length - 1) * PAGE;
   return (
     <>
-      <Rows label={label} rows={found.rows} columns={columns} id={id} choose={choose} />
+      <Rows label={label} rows={rows} columns={columns} id={id} choose={choose} />
       {found.total > PAGE && (
         <nav class="pages" aria-label={`pages of ${label}`}>
           <button type="button" disabled={starts.length === 1} onClick={() => turn(starts.slice(0, -1))}>
@@ -72,4 +78,10 @@ export function Listing<Name extends keyof Lists>({ of, label, filters = {}, col
       )}
     </>
   );
+}
+
+/** What the stream has brought since the list was read stands before it. */
+function joined<Row>(newest: readonly Row[], read: readonly Row[], id: (row: Row) => string): readonly Row[] {
+  const known = new Set(read.map(id));
+  return [...newest.filter((row) => !known.has(id(row))), ...read].slice(0, PAGE);
 }

@@ -5,6 +5,8 @@ export interface Column<Row> {
   name: string;
   cell: (row: Row) => ComponentChildren;
   number?: boolean;
+  /** words of people, which may be long: broken anywhere; all else keeps to its line */
+  text?: boolean;
   /** left out on narrow screens */
   wide?: boolean;
 }
@@ -61,5 +63,5 @@ export function Rows<Row>({ label, rows, columns, id, choose }: Props<Row>) {
 }
 
 function kind<Row>(column: Column<Row>): string {
-  return [column.number ? "number" : "", column.wide ? "wide" : ""].join(" ").trim();
+  return [column.number ? "number" : "", column.text ? "text" : "", column.wide ? "wide" : ""].join(" ").trim();
 }

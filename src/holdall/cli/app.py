@@ -20,6 +20,7 @@ from holdall.cli import (
     proxy,
     run,
     serving,
+    token,
     usage,
 )
 
@@ -35,7 +36,18 @@ PANELS = {
     "Hold and give back": ("run", "lease", "renew", "release", "cancel", "job"),
     "Look": ("pools", "who", "queue", "why", "show", "log", "watch", "usage"),
     "Negotiate": ("location", "agreement", "proxy"),
-    "Keep a node": ("serve", "join", "doctor", "drain", "clear", "kick", "forget", "mcp", "nats-config"),
+    "Keep a node": (
+        "serve",
+        "join",
+        "doctor",
+        "drain",
+        "clear",
+        "kick",
+        "forget",
+        "token",
+        "mcp",
+        "nats-config",
+    ),
     "Begin": ("init", "demo", "examples", "completion"),
     "Judge and study": ("check", "policy", "lab"),
 }
@@ -68,8 +80,10 @@ _lay_out(location.app.registered_commands)
 for one in location.app.registered_commands:
     one.rich_help_panel = None  # `renew` and `release` there are not those of the panels
 _lay_out(job.app.registered_commands)
+_lay_out(token.app.registered_commands)
 app.add_typer(job.app, name="job", rich_help_panel="Hold and give back")
 app.add_typer(location.app, name="location", rich_help_panel="Negotiate")
+app.add_typer(token.app, name="token", rich_help_panel="Keep a node")
 app.add_typer(policy.app, name="policy", rich_help_panel="Judge and study")
 app.add_typer(lab.app, name="lab", rich_help_panel="Judge and study")
 

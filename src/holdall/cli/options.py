@@ -15,8 +15,8 @@ Url = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="The node, e.g. unix:///run/holdall/holdall.sock. Default: HOLDALL_URL, "
-        "a system node, this user's node.",
+        help="The node, e.g. unix:///run/holdall/holdall.sock, or https://HOST:PORT with HOLDALL_ACCESS_TOKEN. "
+        "Default: HOLDALL_URL, a system node, this user's node.",
     ),
 ]
 
@@ -46,8 +46,13 @@ def is_patient() -> bool:
 
 def converse(url: str) -> Conversation:
     """A conversation with the node that `--url`, HOLDALL_URL or the usual places name."""
-    from holdall.client.address import find_socket
+    from holdall.client.address import URL_ENV, find_socket
 
+    named = url or os.environ.get(URL_ENV, "")
+    if named.startswith(("https:", "http:")):
+        from holdall.client.remote import connect
+
+        return Conversation(named, over=connect(named))
     return Conversation(str(find_socket(url or None)))
 
 

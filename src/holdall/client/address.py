@@ -36,7 +36,7 @@ def socket_of_url(url: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme in {"http", "https"}:
         raise BadSpec(
-            f"{url!r} is an HTTP address; commands that hold leases need the socket of a node on this host. {_HOW}"
+            f"{url!r} is an HTTP address; this needs the socket of a node on this host, which other commands do not. {_HOW}"
         )
     path = unquote(parts.path)
     if parts.scheme != "unix" or parts.netloc or parts.query or parts.fragment or not path.startswith("/"):

@@ -8,6 +8,7 @@ import itertools
 import os
 import select
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -29,14 +30,16 @@ class Conversation:
     Raises Unreachable when nobody listens there, when the node ends in the middle, or is silent for 30 s.
     """
 
-    def __init__(self, path: str, *, agent: str = "") -> None:
+    def __init__(self, path: str, *, agent: str = "", over: socket.socket | None = None) -> None:
+        """`over`: a connection that there is already, to the node that people call `path`."""
         self.path = path
         self._numbers = itertools.count(1)
         self._beaten_s = time.monotonic()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if over is None else over
         self._socket.settimeout(ANSWER_SECONDS_MAX)
         try:
-            self._socket.connect(path)
+            if over is None:
+                self._socket.connect(path)
             self._write(frames.Hello(v=frames.VERSION, role="cli", agent=agent, pid=os.getpid()))
             answer = self._read()
         except BaseException as problem:
@@ -128,6 +131,8 @@ class Conversation:
                 return
 
     def _readable(self, within_s: float) -> bool:
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True  # read from the system already
         poll = select.poll()  # select() knows no descriptors from 1024 on
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(within_s * 1000))

@@ -45,11 +45,11 @@ class Access:
         own = [known for _, known in self._all(TOKENS) if known.uid == person.uid]
         if any(known.name == person.name for known in own):
             raise Problem(
-                "bad-spec", f"you have a token {person.name!r}. End it first: DELETE /v1/tokens/{person.name}"
+                "bad-spec", f"you have a token {person.name!r}. End it first: holdall token end {person.name}"
             )
         if len(own) >= TOKENS_MAX:
             raise Problem(
-                "busy", f"you have {len(own)} tokens; at most {TOKENS_MAX}. End some: DELETE /v1/tokens/NAME"
+                "busy", f"you have {len(own)} tokens; at most {TOKENS_MAX}. End some: holdall token end NAME"
             )
         secret = secrets.token_urlsafe(32)
         keep(self._folder / TOKENS, secret, person)

@@ -50,7 +50,7 @@ def caller_of(request: Request, orders: FrontOrders, access: Access) -> Caller:
         known = access.token(token.strip()) if scheme.lower() == "bearer" else None
         if known is None:
             raise Problem(
-                "unauthorized", "this access token is not known. Make one: POST /v1/tokens over http.sock"
+                "unauthorized", "this access token is not known. Make one: holdall token create NAME"
             )
         return _person(orders, known.uid, known.user, via="token", may=known.may, name=known.name)
     cookie = request.cookies.get(COOKIE, "")

@@ -133,7 +133,7 @@ async def end_token(asking: Asking) -> words.Done:
     """One token is not known any more."""
     name = asking.path["name"]
     if asking.caller.uid is None or not asking.place.access.end_token(asking.caller.uid, name):
-        raise Problem("not-found", f"you have no token {name[:80]!r}. See: GET /v1/tokens")
+        raise Problem("not-found", f"you have no token {name[:80]!r}. See: holdall token list")
     asking.place.audit("token ended", asking.caller, about=name)
     return words.Done(text=f"token {name} is not known any more")
 

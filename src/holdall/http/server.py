@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -24,8 +25,10 @@ from holdall.http.place import Place
 from holdall.http.problems import detail_of, respond
 from holdall.http.spans import Spans, spans_of
 from holdall.http.table import BESIDE, V1
+from holdall.http.tunnel import PATH, UPGRADE, Tunnels
 from holdall.model import frames
 from holdall.node.front import FrontOrders
+from holdall.node.http_settings import HttpSettings
 
 ORDERS_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 1000
@@ -47,27 +50,40 @@ def main() -> int:
 
 async def _serve(orders: FrontOrders) -> None:
     place = Place(orders, make_log())
-    server = uvicorn.Server(configuration(application(place), orders))
+    app = application(place)
+    listening = _listening(app, orders)
+    servers = [server for server, _ in listening]
     loop = asyncio.get_running_loop()
     os.set_blocking(sys.stdin.fileno(), False)
-    loop.add_reader(sys.stdin.fileno(), _perhaps_over, server)
-    sockets = [socket.socket(fileno=number) for number in (orders.tcp, orders.unix) if number is not None]
-    # The signals of a terminal are the node's; it ends us.
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    loop.add_reader(sys.stdin.fileno(), _perhaps_over, servers)
     spans = spans_of(orders.node)
     if isinstance(spans, str):
         place.log("no spans", level="warning", why=spans)
     counting = loop.create_task(place.meters.watch(spans.row if isinstance(spans, Spans) else _unheard))
     try:
-        await server.serve(sockets)
+        tasks = [loop.create_task(server.serve([one])) for server, one in listening]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        _end(servers)
+        await asyncio.gather(*tasks)
     finally:
         counting.cancel()
+        app.state.tunnels.close()
         place.close()
 
 
-def configuration(app: Starlette, orders: FrontOrders) -> uvicorn.Config:
+def _listening(app: Starlette, orders: FrontOrders) -> list[tuple[uvicorn.Server, socket.socket]]:
+    """Over TCP with TLS where there is a certificate; on the unix socket never, which no network reads."""
+    secure, plain = orders.http, HttpSettings()
+    sockets = [(orders.tcp, secure), (orders.unix, plain)]
+    return [
+        (uvicorn.Server(configuration(app, http)), socket.socket(fileno=number))
+        for number, http in sockets
+        if number is not None
+    ]
+
+
+def configuration(app: Starlette, http: HttpSettings) -> uvicorn.Config:
     """How uvicorn serves."""
-    http = orders.http
     return uvicorn.Config(
         app,
         http=Peer,
@@ -82,8 +98,8 @@ def configuration(app: Starlette, orders: FrontOrders) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=END_WITHIN_S,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-        ssl_certfile=None if http.certificate is None else str(http.certificate),
-        ssl_keyfile=None if http.key is None else str(http.key),
+        ssl_certfile=http.certificate,
+        ssl_keyfile=http.key,
     )
 
 
@@ -94,6 +110,7 @@ def application(place: Place) -> Starlette:
         exception_handlers={HTTPException: _http_problem, 404: _http_problem, 405: _http_problem},
     )
     app.router.redirect_slashes = False
+    app.state.tunnels = Tunnels(place)
     return app
 
 
@@ -130,6 +147,17 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 class Peer(H11Protocol):
     """Of a unix socket the kernel says who connects; the routes see it as the client's address."""
 
+    def _should_upgrade(self) -> bool:
+        """To frames only, which have a path of their own."""
+        return self._get_upgrade() == UPGRADE.encode() and self.scope["path"] == PATH
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Called when `_should_upgrade` says so: from now on the connection is the tunnel's."""
+        del event
+        self.connections.discard(self)
+        tunnels: Tunnels = self.config.app.state.tunnels  # type: ignore[union-attr]
+        tunnels.begin(Request(dict(self.scope)), self.transport, self.conn.trailing_data[0])
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         peer = cast("socket.socket", transport.get_extra_info("socket"))
@@ -143,8 +171,13 @@ def _unheard(row: frames.LogRow) -> None:
     del row
 
 
-def _perhaps_over(server: uvicorn.Server) -> None:
+def _end(servers: Sequence[uvicorn.Server]) -> None:
+    for server in servers:
+        server.should_exit = True
+
+
+def _perhaps_over(servers: Sequence[uvicorn.Server]) -> None:
     """Nothing more is said on standard input; its end is ours."""
     if not os.read(sys.stdin.fileno(), 1 << 16):
-        server.should_exit = True
+        _end(servers)
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

@@ -9,6 +9,7 @@ from holdall.http import (
     operating,
     pages,
     streaming,
+    tunnel,
     words,
 )
 from holdall.http.api import CSV, XML, Route
@@ -71,6 +72,7 @@ V1: tuple[Route, ...] = (
 
 BESIDE: tuple[Route, ...] = (
     Route(method="GET", path="/v1/openapi.json", summary="This description", may="nobody", handler=openapi(V1), answer=None),
+    Route(method="GET", path=tunnel.PATH, summary="Frames to the node, by Upgrade", may="nobody", handler=tunnel.not_upgraded, answer=None),
     Route(method="GET", path="/healthz", summary="Whether the node serves", may="nobody", handler=healthz, answer=None),
     Route(method="GET", path="/metrics", summary="For Prometheus", may="see", handler=metrics, answer=None),
     Route(method="GET", path="/login", summary="Use a log-in link", may="nobody", handler=operating.login, query=words.LoginQuery, answer=None),

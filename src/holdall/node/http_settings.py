@@ -18,8 +18,9 @@ class HttpSettings(msgspec.Struct, frozen=True):
     """`see`: whoever reaches the port may look; `none`: only `/healthz` is open there."""
     hosts: tuple[str, ...] = ()
     """Names in `Host` headers that are this node's, beside addresses and `localhost`; lower case."""
-    certificate: Path | None = None
-    key: Path | None = None
+    certificate: str | None = None
+    """File in PEM, the chain after the node's own."""
+    key: str | None = None
 
 
 def read_http(table: Table, path: Path | None) -> HttpSettings:
@@ -40,8 +41,8 @@ def read_http(table: Table, path: Path | None) -> HttpSettings:
     )
 
 
-def _existing(table: Table, key: str, path: Path | None) -> Path | None:
+def _existing(table: Table, key: str, path: Path | None) -> str | None:
     found = table.file(key, path)
     if found is not None and not found.is_file():
         raise table.bad(key, f"{key}: there is no file {found}")
-    return found
+    return None if found is None else str(found)

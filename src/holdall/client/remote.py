@@ -1,0 +1,119 @@
+"""The way to a node on another host: frames over HTTPS, as `HOLDALL_URL=https://HOST:PORT` and HOLDALL_ACCESS_TOKEN say."""
+
+import ipaddress
+import os
+import socket
+import ssl
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdall.model.errors import BY_CODE, BadSpec, HoldallError, Refused, Unreachable
+
+TOKEN_ENV = "HOLDALL_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
+CONNECT_SECONDS_MAX = 10.0
+HEAD_BYTES_MAX = 16 * 1024
+BODY_BYTES_MAX = 64 * 1024
+TOKEN_LETTERS_MAX = 200
+
+
+class _Problem(msgspec.Struct):
+    code: str = "error"
+    detail: str = ""
+
+
+def connect(url: str) -> socket.socket:
+    """A socket over which the node at `url` is spoken to in frames. Raises BadSpec, Refused or Unreachable."""
+    host, port, is_secure = _address(url)
+    token = os.environ.get(TOKEN_ENV, "")
+    if not token:
+        raise Refused(
+            f"{url} needs an access token: set {TOKEN_ENV}. Make one on the node's host: holdall token create NAME"
+        )
+    if not (token.isascii() and token.isprintable()) or " " in token or len(token) > TOKEN_LETTERS_MAX:
+        raise BadSpec(f"{TOKEN_ENV} has no access token in it. Make one: holdall token create NAME")
+    try:
+        made = socket.create_connection((host, port), CONNECT_SECONDS_MAX)
+    except OSError as problem:
+        raise _broken(url, problem) from problem
+    try:
+        if is_secure:
+            made = ssl.create_default_context().wrap_socket(made, server_hostname=host)
+        _upgrade(made, host, port, token, url)
+    except BaseException as problem:
+        made.close()
+        if isinstance(problem, OSError) and not isinstance(problem, HoldallError):
+            raise _broken(url, problem) from problem
+        raise
+    return made
+
+
+def _broken(url: str, problem: OSError) -> HoldallError:
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return Refused(
+            f"the certificate of {url} is not trusted ({problem.verify_message}). Name its authority's file: SSL_CERT_FILE"
+        )
+    return Unreachable(f"no node answers at {url} ({problem.strerror or problem})")
+
+
+def _address(url: str) -> tuple[str, int, bool]:
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError as problem:
+        raise BadSpec(f"{url!r} is not the address of a node: {problem}") from None
+    is_secure = parts.scheme == "https"
+    plain = not (parts.username or parts.password or parts.query or parts.fragment) and parts.path in {
+        "",
+        "/",
+    }
+    if not host or not plain:
+        raise BadSpec(f"{url!r} is not the address of a node. Write it as https://HOST:PORT")
+    if not is_secure and not _is_here(host):
+        raise BadSpec(
+            f"{url!r}: to another host only https:// is spoken, as a token would be read on the way"
+        )
+    return host, port or (443 if is_secure else 80), is_secure
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _upgrade(made: socket.socket, host: str, port: int, token: str, url: str) -> None:
+    name = f"[{host}]" if ":" in host else host
+    head = (
+        f"GET /v1/frames HTTP/1.1\r\nHost: {name}:{port}\r\nAuthorization: Bearer {token}\r\n"
+        "Connection: Upgrade\r\nUpgrade: holdall\r\n\r\n"
+    )
+    made.sendall(head.encode())
+    told = b""
+    while not told.endswith(b"\r\n\r\n"):
+        # One by one: what follows the head is the node's, and is read by whoever speaks with it.
+        letter = made.recv(1)
+        told += letter
+        if not letter or len(told) > HEAD_BYTES_MAX:
+            raise Unreachable(f"what answers at {url} is no node")
+    status = told.split(b"\r\n", 1)[0].split(b" ")[1:2]
+    if status == [b"101"]:
+        return
+    raise _refusal(_body(made), url)
+
+
+def _body(made: socket.socket) -> bytes:
+    body = b""
+    while len(body) < BODY_BYTES_MAX and (piece := made.recv(1 << 14)):
+        body += piece
+    return body
+
+
+def _refusal(body: bytes, url: str) -> HoldallError:
+    try:
+        problem = msgspec.json.decode(body, type=_Problem)
+    except msgspec.DecodeError:
+        return Unreachable(f"what answers at {url} is no node, or an older one")
+    text = f"{url}: {problem.detail}"
+    return Refused(text) if problem.code == "unauthorized" else BY_CODE.get(problem.code, Unreachable)(text)

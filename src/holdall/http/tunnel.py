@@ -1,0 +1,149 @@
+"""Frames over HTTP: `GET /v1/frames` with `Upgrade: holdall` becomes a connection to the node's own socket.
+
+With it the command line works from other hosts. The caller is known by an access token (or by the kernel, over `http.sock`);
+the first frame, a Hello, is rewritten to say for whom this server asks. All later bytes pass as they are: the node
+judges each frame for that user, as it judges those of its own socket.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdall.http.api import Asking
+from holdall.http.callers import Caller
+from holdall.http.place import Place
+from holdall.http.problems import Problem, ProblemDetail, respond
+from holdall.model import frames
+from holdall.model.names import FRAME_BYTES_MAX
+
+PATH = "/v1/frames"
+UPGRADE = "holdall"
+TUNNELS_MAX = 100
+HELLO_SECONDS_MAX = 10.0
+PIECE_BYTES = 1 << 16
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: holdall\r\n\r\n"
+
+_BAD = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+
+
+async def not_upgraded(asking: Asking) -> Response:
+    """Whoever asks without `Upgrade`."""
+    del asking
+    raise Problem("bad-spec", "frames need a connection of their own: Connection: Upgrade, Upgrade: holdall")
+
+
+class Tunnels:
+    """All that are open at this server."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, request: Request, transport: asyncio.Transport, rest: bytes) -> None:
+        """Take the connection over; `rest` is what came after the request."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=PIECE_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        reader.feed_data(rest)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        task = loop.create_task(self._serve(request, reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """End all of them."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _serve(
+        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError, EOFError, TimeoutError):
+            try:
+                caller = self._caller(request)
+            except Problem as problem:
+                writer.write(_refusal(problem.detail))
+                await writer.drain()
+            else:
+                await self._join(caller, reader, writer)
+        writer.close()
+
+    def _caller(self, request: Request) -> Caller:
+        caller = self._place.caller(request)
+        if caller.via not in {"socket", "token"}:
+            raise Problem("unauthorized", "frames need an access token. Make one: holdall token create NAME")
+        if "claim" not in caller.may:
+            raise Problem(
+                "refused",
+                "this access token may only look, by the routes of /v1; frames need one that may act",
+            )
+        if len(self._tasks) > TUNNELS_MAX:
+            raise Problem(
+                "busy", f"{TUNNELS_MAX} connections for frames are open; try again", retry_after_ms=1000
+            )
+        return caller
+
+    async def _join(self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _keep_alive(writer)
+        writer.write(SWITCHED)
+        async with asyncio.timeout(HELLO_SECONDS_MAX):
+            hello = await _hello(reader)
+            node_reader, node_writer = await asyncio.open_unix_connection(self._place.orders.socket)
+        node_writer.write(frames.pack(msgspec.structs.replace(hello, for_uid=caller.uid)))
+        ways = [
+            asyncio.ensure_future(_pass_on(reader, node_writer)),
+            asyncio.ensure_future(_pass_on(node_reader, writer)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            node_writer.close()
+
+
+async def _hello(reader: asyncio.StreamReader) -> frames.Hello:
+    size = int.from_bytes(await reader.readexactly(frames.LENGTH_BYTES), "big")
+    if size > FRAME_BYTES_MAX:
+        raise ConnectionResetError(f"a frame of {size} bytes")
+    body = await reader.readexactly(size)
+    try:
+        hello = frames.read_request(body)
+    except _BAD as problem:
+        raise ConnectionResetError("no frame") from problem
+    if not isinstance(hello, frames.Hello):
+        raise ConnectionResetError("the first frame must be a Hello")
+    return hello
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(PIECE_BYTES):
+            writer.write(data)
+            await writer.drain()
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """A peer whose host is gone is noticed some day."""
+    peer: socket.socket = writer.get_extra_info("socket")
+    if peer.family != socket.AF_UNIX:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _refusal(detail: ProblemDetail) -> bytes:
+    response: Response = respond(detail)
+
+    def lines() -> Iterator[bytes]:
+        yield b"HTTP/1.1 %d Refused" % response.status_code
+        for name, value in response.raw_headers:
+            yield name + b": " + value
+        yield b"connection: close"
+
+    return b"\r\n".join(lines()) + b"\r\n\r\n" + bytes(response.body)
