@@ -48,6 +48,12 @@ class Meter:
         self._sent += size
         self._window.sent(now_ns, size)
 
+    def came_back(self, size: int, now_ns: int) -> None:
+        """So much of what had left has not been sent after all."""
+        self._pass(now_ns)
+        self._sent -= size
+        self._window.sent(now_ns, -size)
+
     def given_up(self, size: int, now_ns: int) -> None:
         """So much of what waits will not leave."""
         self._pass(now_ns)

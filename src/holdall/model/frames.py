@@ -24,6 +24,8 @@ from holdall.model.why import Why
 
 VERSION = 1
 LENGTH_BYTES = 4
+BYTES_LATE_MS = 20
+"""Bytes that a node's gate has let go leave within this time, or are put back."""
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
@@ -222,6 +224,20 @@ class Negotiate(msgspec.Struct, frozen=True, tag="negotiate"):
     body: bytes
 
 
+class TakeBytes(msgspec.Struct, frozen=True, tag="take_bytes"):
+    """Bytes that shall leave under a negotiated lease of this user; one question of a connection at a time. Answer: BytesTaken."""
+
+    n: Number
+    lease: Annotated[str, msgspec.Meta(max_length=256)]
+    term: Annotated[str, msgspec.Meta(max_length=64)]
+    size: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+    """0: nothing; only to say the rest."""
+    unused: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
+    """Of what was taken before, what came too late to be sent."""
+    denied: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
+    """Uses that were refused since the last question, as there was no lease."""
+
+
 ToNode: TypeAlias = (
     Hello
     | Claim
@@ -240,6 +256,7 @@ ToNode: TypeAlias = (
     | Forget
     | Invite
     | Negotiate
+    | TakeBytes
     | ToRuns
     | ToJobs
 )
@@ -444,6 +461,15 @@ class Negotiated(msgspec.Struct, frozen=True, tag="negotiated"):
     body: bytes
 
 
+class BytesTaken(msgspec.Struct, frozen=True, tag="bytes_taken"):
+    """So many bytes may leave within `BYTES_LATE_MS` after the question was sent and `waited_us`; 0: none now."""
+
+    n: int
+    size: int = 0
+    waited_us: int = 0
+    """At the node, in microseconds."""
+
+
 FromNode: TypeAlias = (
     Welcome
     | Queued
@@ -457,6 +483,7 @@ FromNode: TypeAlias = (
     | Drained
     | Invited
     | Negotiated
+    | BytesTaken
     | FromRuns
     | FromJobs
 )

@@ -10,7 +10,7 @@ import msgspec
 
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
 from holdall.model.names import NEEDS_MAX
-from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm, Template, TermUse
+from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm, Template
 
 LEASES_MAX = 256
 PARTS_MAX = 32
@@ -107,19 +107,10 @@ class EndLease(msgspec.Struct, frozen=True, tag="end_lease"):
     lease: _Id
 
 
-class LeaseUse(msgspec.Struct, frozen=True):
-    """What has been used of a lease so far."""
-
-    lease: _Id
-    uses: Annotated[tuple[TermUse, ...], msgspec.Meta(max_length=NEEDS_MAX)]
-
-
 class HoldLeases(msgspec.Struct, frozen=True, tag="hold_leases"):
     """These are used: the node renews each for as long as this comes again within the lease's duration. Answer: Held."""
 
     leases: Annotated[tuple[_Id, ...], msgspec.Meta(max_length=LEASES_MAX)]
-    used: Annotated[tuple[LeaseUse, ...], msgspec.Meta(max_length=NEEDS_MAX)] = ()
-    """Passed on to their hosts."""
 
 
 FromClient: TypeAlias = (

@@ -27,6 +27,7 @@ from holdall.node.accounting.account import Account
 from holdall.node.bus_end import BusEnd
 from holdall.node.command_line import Surroundings
 from holdall.node.commands import Commands
+from holdall.node.gate.shared import SharedGate
 from holdall.node.hooks import Hooks
 from holdall.node.hooks import Log as HookLog
 from holdall.node.job_runners import JobRunners
@@ -44,7 +45,7 @@ from holdall.parties.directory.messages import (
 )
 from holdall.parties.inviting import WantCode
 from holdall.parties.jobs.messages import JOBS, RUNNERS, FromRunners, StartRunner
-from holdall.parties.location.messages import NEGOTIATOR, Deposed, Petition
+from holdall.parties.location.messages import NEGOTIATOR, BytesUsed, Deposed, Petition, Rate
 from holdall.parties.messages import (
     AGENT,
     HOOKS,
@@ -89,6 +90,7 @@ _FROM_NODE = (
     frames.Drained,
     frames.Invited,
     frames.Negotiated,
+    frames.BytesTaken,
     RunPlace,
     RunWord,
     RunSaid,
@@ -125,6 +127,8 @@ class NodePorts:
         """Of what was used; set before clients can ask."""
         self.lost = 0
         """Messages that had nowhere to go: of a kind that a port does not take."""
+        self.gate = SharedGate(_no_rate, self._bytes_used)
+        """Of what leaves under negotiated leases; its leases are set before clients can ask."""
         self._node = node
         self._told = told
         self._is_open = False
@@ -166,12 +170,14 @@ class NodePorts:
             self._run_hook(sender, order)
 
     def turn_done(self) -> None:
-        """Write what the turn sent."""
+        """Write what the turn sent; leases may be others than before."""
+        self.gate.look()
         self.connections.turn_done()
 
     async def close(self) -> None:
         """Nothing comes or goes any more."""
         self.put = _nowhere
+        self.gate.close()
         for task in self._telling:
             task.cancel()
         await asyncio.gather(*self._telling, return_exceptions=True)
@@ -196,8 +202,13 @@ class NodePorts:
         if isinstance(message, Asked) and _is_about_use(message.frame) and self.account is not None:
             self._begin_telling(self._tell_usage(self.account, connection, message.frame))
             return
+        if isinstance(message, Asked) and isinstance(message.frame, frames.TakeBytes):
+            self._begin_telling(self._let_go(connection, message.user, message.frame))
+            return
         self.put(AGENT, sender, message)
         if isinstance(message, SessionClosed):
+            # Before the lease is given back: its host hears what was used.
+            self.gate.closed(connection)
             self.put(RUNS, sender, message)
             self.put(NEGOTIATOR, sender, message)
             self.put(JOBS, sender, message)
@@ -211,6 +222,13 @@ class NodePorts:
         for frame in await account.answer(ask):
             self.connections.send(connection, frame)
         self.connections.turn_done()
+
+    async def _let_go(self, connection: str, user: str, ask: frames.TakeBytes) -> None:
+        self.connections.send(connection, await self.gate.take(connection, user, ask))
+        self.connections.turn_done()
+
+    def _bytes_used(self, used: BytesUsed) -> None:
+        self.put(NEGOTIATOR, Address(self._node, NODE), used)
 
     def _job_report(self, report: JobReport) -> None:
         self.put(RUNS, Address(self._node, COMMANDS), report)
@@ -236,6 +254,11 @@ class NodePorts:
 
 def _is_about_use(frame: frames.ToNode) -> TypeGuard[frames.Ask]:
     return isinstance(frame, frames.Ask) and frame.what == "usage"
+
+
+def _no_rate(user: str, lease: str, term: str) -> Rate | None:
+    del user, lease, term
+    return None
 
 
 def _unheard(epoch: int) -> None:

@@ -28,7 +28,7 @@ from holdall.node.health import Health
 from holdall.node.host_lock import HostLocks, Owner
 from holdall.node.identity import identity_of
 from holdall.node.location.configured import PolicySettings
-from holdall.node.location.driver import LocationDriver, names_of
+from holdall.node.location.driver import LocationDriver, names_of, rates
 from holdall.node.location.obeyed import Obeyed
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
@@ -222,6 +222,7 @@ class Service:
             account=account,
         )
         ports.account = account
+        ports.gate.rate_of = rates(host)
         ports.connections.fronts = self._fronts
         ports.put = ports.bus.put = loop.put
         self._location = LocationDriver(self.settings.node.location, loop, self.seat.leadership)

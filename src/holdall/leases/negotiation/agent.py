@@ -70,6 +70,8 @@ class Agent:
         self._wanted: dict[str, _Wanted] = {}
         self._releasing: dict[str, tuple[str, int]] = {}
         """Lease -> its host, and how often the release was sent."""
+        self._taking_up: dict[str, tuple[int, int]] = {}
+        """Lease that is not held yet -> the duration that is asked for, and the count of that question."""
         self._asked_ms: dict[str, int] = {}
         """Lease -> the duration that renewals ask for."""
         self._accepts: dict[str, int] = {}
@@ -118,12 +120,17 @@ class Agent:
         held = self.held.get(lease)
         return 0 if held is None else self._deadlines.left_ms(lease, held.duration, self._now_ms)
 
+    def until_ms(self, lease: str) -> int:
+        """The same as a time of CLOCK_BOOTTIME; 0 for one that is not held."""
+        return self._now_ms + self.left_ms(lease) if lease in self.held else 0
+
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         return (
             repr(sorted(self.held.items())),
             repr(sorted(self._wanted.items())),
             tuple(sorted(self._releasing.items())),
+            tuple(sorted(self._taking_up.items())),
             tuple(sorted(self._asked_ms.items())),
             tuple(sorted(self._accepts.items())),
             self._deadlines.key(),
@@ -137,6 +144,7 @@ class Agent:
         twin.__dict__.update(self.__dict__)
         twin.held, twin._wanted = dict(self.held), dict(self._wanted)
         twin._releasing, twin._asked_ms = dict(self._releasing), dict(self._asked_ms)
+        twin._taking_up = dict(self._taking_up)
         twin._accepts, twin._deadlines = dict(self._accepts), self._deadlines.copy()
         return twin
 
@@ -156,6 +164,8 @@ class Agent:
                 if message.lease in self.held:
                     self._asked_ms[message.lease] = message.duration or self._asked_ms[message.lease]
                     self._renew(message.lease, self._manager(), out, message.terms)
+            case a.TakeUp():
+                self._takes_up(message, out)
             case a.GiveBack():
                 self._gives_back(message.lease, out)
             case m.Offer():
@@ -306,9 +316,43 @@ class Agent:
         self._deadlines.sent(lease, (duration,), self._count, self._now_ms, out)
         out.append(Send(to, m.RenewLeases(self._count, (m.Renewal(lease, terms),), duration)))
 
+    def _takes_up(self, message: a.TakeUp, out: Effects) -> None:
+        lease, duration = message.lease, message.duration
+        if lease in self.held:
+            return
+        self._count += 1
+        before = self._taking_up.get(lease)
+        if before is not None:
+            self._deadlines.over(lease, before[0])
+        self._taking_up[lease] = duration, self._count
+        self._deadlines.begins(lease, duration, self._count, self._now_ms, out)
+        renewal = m.RenewLeases(self._count, (m.Renewal(lease, message.terms),), duration)
+        out.append(Send(self._manager(), renewal))
+
+    def _taken_up(self, message: m.Renewed, out: Effects) -> None:
+        """The answer for a lease that is not held yet. One that comes too late changes nothing."""
+        asked = self._taking_up.get(message.lease)
+        if asked is None or asked[1] != message.count:
+            return  # of an earlier question, whose time is not noted any more
+        del self._taking_up[message.lease]
+        duration, document = asked[0], message.document
+        if document is not None and document.duration == duration:
+            self._answered(document, message.count, out)
+            return
+        self._deadlines.over(message.lease, duration)
+        self._deadlines.leaves(message.lease)
+        if document is not None:
+            # Another duration than was asked for, whose deadline is not set: ask for just that.
+            self._takes_up(a.TakeUp(message.lease, document.duration), out)
+        elif message.reason in {"unknown", "ended"}:
+            out.append(self._tell(a.Lost(message.lease, message.reason)))
+        else:
+            out.append(self._tell(a.NotRenewed(message.lease, message.reason, message.term, message.rule)))
+
     def _renewed(self, sender: Address, message: m.Renewed, out: Effects) -> None:
         lease, held = message.lease, self.held.get(message.lease)
         if held is None:
+            self._taken_up(message, out)
             return
         if message.document is not None:
             if message.document.revision > held.revision:
@@ -340,6 +384,10 @@ class Agent:
 
     def _lose(self, lease: str, reason: str, out: Effects) -> None:
         held, wanted = self.held.get(lease), self._taken(lease)
+        asked = self._taking_up.pop(lease, None)
+        if asked is not None:
+            self._deadlines.over(lease, asked[0])
+            out.append(self._tell(a.Lost(lease, reason)))
         if held is None and wanted is None:
             return
         if wanted is not None:

@@ -37,6 +37,14 @@ class RenewNow(msgspec.Struct, frozen=True, tag="renew_now"):
     terms: dict[str, RequestedTerm] | None = None
 
 
+class TakeUp(msgspec.Struct, frozen=True, tag="take_up"):
+    """A lease that is not held here, as its agent has begun anew, is to be renewed and held. Got, NotRenewed or Lost."""
+
+    lease: str
+    duration: int
+    terms: dict[str, RequestedTerm] | None = None
+
+
 class GiveBack(msgspec.Struct, frozen=True, tag="give_back"):
     """The lease is not used any more, from now on."""
 
@@ -87,7 +95,7 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     reason: str
 
 
-OwnerToAgent: TypeAlias = Want | Take | Leave | RenewNow | GiveBack
+OwnerToAgent: TypeAlias = Want | Take | Leave | RenewNow | TakeUp | GiveBack
 AgentToOwner: TypeAlias = Offered | NotOffered | Got | NotRenewed | Warned | Lost
 
 CODEC.register("negotiation-agent", OwnerToAgent | AgentToOwner)

@@ -12,17 +12,12 @@ import msgspec
 
 from holdall.leases.buckets import NS, Bucket, depth_for, quantum_for
 from holdall.leases.capacity import CapacityBook, Leased, Outcome
-from holdall.leases.meter import Meter
 from holdall.leases.shares import Wanted
 from holdall.leases.windows import BusiestWindow
-from holdall.model.terms import Guarantee, TermState, Usage
 from holdall.node.clock import boottime_ns
+from holdall.node.gate.way import Figures, Way
 
 MS_NS = 1_000_000
-
-
-class Cut(ConnectionError):
-    """Admitted work was not done when its lease had lingered long enough: it sends nothing more."""
 
 
 class Denied(PermissionError):
@@ -37,105 +32,6 @@ class Change(msgspec.Struct, frozen=True):
     holder: str
     granted: int
     """0: nothing any more, given back or over, and no work of it goes on."""
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """What a holder has used of the link, and whether it had what was granted."""
-
-    used: Usage
-    state: TermState
-    guarantee: Guarantee
-    violated_s: int
-    """Seconds in which it wanted all that was granted, and had less than 95 % of it."""
-    denied: int
-    """Uses without a lease."""
-    waiting: int
-    """Bytes that were admitted and have not left."""
-
-
-class Way:
-    """One way out, paced. Pieces of one way go in the order in which they asked."""
-
-    def __init__(self, gate: "Gate", holder: str, rate: int) -> None:
-        self.holder = holder
-        self.sent = 0
-        """Bytes so far."""
-        self.turn = asyncio.Lock()
-        """Held by whoever sends a whole message, or one piece of a stream."""
-        self._gate = gate
-        self._bucket = Bucket(rate, depth_for(rate, quantum_for(rate)), root=gate.root)
-        self._meter = Meter(rate, gate.clock_ns())
-        self._waiters: set[asyncio.Future[None]] = set()
-
-    @property
-    def rate(self) -> int:
-        """Bytes a second."""
-        return self._bucket.rate
-
-    @property
-    def quantum(self) -> int:
-        """The most bytes of one piece."""
-        return min(quantum_for(self._bucket.rate), self._gate.quantum)
-
-    def offer(self, size: int) -> None:
-        """So many bytes are here and wait; then `leave` as often as needed, or `give_up`."""
-        self._meter.offered(size, self._gate.clock_ns())
-
-    def give_up(self, size: int) -> None:
-        """So many of them will not leave."""
-        if size:
-            self._meter.given_up(size, self._gate.clock_ns())
-
-    async def leave(self, most: int, *, may: Callable[[], bool]) -> int:
-        """Return how many bytes may leave now, 1 to `most`; the caller, which has the turn, sends so many at once.
-
-        `may` is asked in the same instant. Raises Cut when it says no.
-        """
-        while True:
-            if not may():
-                raise Cut(f"the lease of {self.holder} is over, and its time to finish, too")
-            # The rate may be another one after a wait, and with it what can leave at once.
-            size = min(most, self.quantum)
-            now_ns = self._gate.clock_ns()
-            wait_ns = self._bucket.take(size, now_ns)
-            if wait_ns == 0:
-                self.sent += size
-                self._gate.busiest.sent(now_ns, size)
-                self._meter.left(size, now_ns)
-                return size
-            await self.stirred(None if wait_ns is None else wait_ns / NS)
-
-    async def stirred(self, seconds: float | None = None) -> None:
-        """Return when the way has changed, or after so long."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await asyncio.wait((waiter,), timeout=seconds)
-        finally:
-            self._waiters.discard(waiter)
-
-    def stir(self) -> None:
-        """Whoever waits looks again: the rate or the lease has changed."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def change(self, rate: int) -> None:
-        """As fast as this from now on."""
-        if rate != self._bucket.rate:
-            depth = depth_for(rate, quantum_for(rate))
-            self._bucket.change(self._gate.clock_ns(), rate=rate, depth=depth)
-        self._meter.grants(rate, self._gate.clock_ns())
-        self.stir()
-
-    def ended(self) -> None:
-        """Nothing is granted any more."""
-        self._meter.grants(0, self._gate.clock_ns())
-
-    def figures(self, denied: int) -> Figures:
-        """Until now."""
-        used, state, guarantee = self._meter.status(self._gate.clock_ns())
-        return Figures(used, state, guarantee, self._meter.violated_s, denied, self._meter.waiting)
 
 
 class Passage:
@@ -174,6 +70,7 @@ class Gate:
         capacity = book.shares.capacity
         self.quantum = quantum_for(capacity)
         self.root = Bucket(capacity, depth_for(capacity, self.quantum))
+        self.late_ms = 0
         self.busiest = BusiestWindow(NS)
         self.unleased = Way(self, "", capacity)
         self._ways: dict[str, Way] = {}

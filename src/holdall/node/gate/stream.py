@@ -7,21 +7,68 @@ reset. What comes back from the other side is not paced: it is not this host tha
 
 import asyncio
 import struct
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
 from socket import SO_LINGER, SOL_SOCKET
+from typing import Protocol
 
-from holdall.node.gate.gate import Cut, Gate
 from holdall.node.gate.listening import Listener, cancelled
+from holdall.node.gate.way import Cut
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER on with no time: closing sends a reset, so that the other side sees no orderly end."""
 
 
+class Paced(Protocol):
+    """A way out, as `Way`: of a gate in this process, or of the node's."""
+
+    @property
+    def turn(self) -> AbstractAsyncContextManager[object, bool | None]:
+        """Held while one piece is let go and sent."""
+        ...
+
+    @property
+    def quantum(self) -> int:
+        """The most bytes of one piece."""
+        ...
+
+    def offer(self, size: int) -> None:
+        """So many bytes wait."""
+        ...
+
+    def give_up(self, size: int) -> None:
+        """So many of them will not leave."""
+        ...
+
+    async def leave(self, most: int, *, may: Callable[[], bool]) -> int:
+        """How many bytes may leave now. Raises Cut."""
+        ...
+
+    async def stirred(self, seconds: float | None = None) -> None:
+        """Return when the way has changed, or after so long."""
+        ...
+
+
+class Opens(Protocol):
+    """Who knows whether a holder has a lease now, as `Gate`."""
+
+    def way(self, holder: str) -> Paced:
+        """The holder's."""
+        ...
+
+    def is_open(self, holder: str) -> bool:
+        """Whether it has a lease at this instant."""
+        ...
+
+    def try_open(self, holder: str) -> bool:
+        """The same, for something new that comes: a no is counted."""
+        ...
+
+
 class StreamPort(Listener):
     """Listens for one holder and forwards to one address. Whoever may connect is that holder."""
 
-    def __init__(self, gate: Gate, *, holder: str, to: tuple[str, int], linger_s: float = 30.0) -> None:
+    def __init__(self, gate: Opens, *, holder: str, to: tuple[str, int], linger_s: float = 30.0) -> None:
         super().__init__()
         self.gate, self.holder, self.to, self.linger_s = gate, holder, to, linger_s
         self.refused = 0

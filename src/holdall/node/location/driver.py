@@ -10,7 +10,8 @@ from holdall.node.loop import Loop
 from holdall.parties.directory.machine import Directory
 from holdall.parties.directory.messages import DIRECTORY
 from holdall.parties.directory.view import DirectoryView
-from holdall.parties.location.messages import LOCATION, Led
+from holdall.parties.location.messages import LOCATION, NEGOTIATOR, Led, Rate
+from holdall.parties.location.negotiator import Negotiator
 from holdall.parties.messages import NODE
 
 
@@ -62,6 +63,16 @@ def heard_at(location: str, host: Host) -> Callable[[], Sequence[str]]:
         ]
 
     return heard
+
+
+def rates(host: Host) -> Callable[[str, str, str], Rate | None]:
+    """What users of the node have of capacities by their leases, as its negotiator knows it."""
+
+    def rate_of(user: str, lease: str, term: str) -> Rate | None:
+        part = host.parts.get(NEGOTIATOR)
+        return part.rate_of(user, lease, term) if isinstance(part, Negotiator) else None
+
+    return rate_of
 
 
 def names_of(host: Host) -> Callable[[str], str]:

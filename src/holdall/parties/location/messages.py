@@ -17,6 +17,7 @@ from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address
+from holdall.model.terms import TermUse
 
 HOST, LOCATION, NEGOTIATOR = "host", "location", "negotiator"
 
@@ -84,5 +85,21 @@ class Petition(msgspec.Struct, frozen=True, tag="petition"):
     groups: tuple[str, ...] = ()
 
 
-OfNode: TypeAlias = Led | Deposed | ManagedBy | Petition
+class Rate(msgspec.Struct, frozen=True):
+    """What a lease grants of a capacity, by whom, until when of CLOCK_BOOTTIME."""
+
+    host: str
+    granted: int
+    until_ms: int
+
+
+class BytesUsed(msgspec.Struct, frozen=True, tag="bytes_used"):
+    """From the node's gate: what has left under a lease of the host so far."""
+
+    lease: str
+    host: str
+    uses: tuple[TermUse, ...]
+
+
+OfNode: TypeAlias = Led | Deposed | ManagedBy | Petition | BytesUsed
 CODEC.register("location order", OfNode)

@@ -24,10 +24,10 @@ from holdall.machine.contract import (
 from holdall.model import location_frames as f
 from holdall.parties.location.answering import Answering
 from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSettings
-from holdall.parties.location.messages import Elsewhere, Petition
+from holdall.parties.location.messages import BytesUsed, Elsewhere, Petition, Rate
 from holdall.parties.location.petitions import Petitions
 from holdall.parties.location.turns import TURNS, NoTurn, TurnIs
-from holdall.parties.messages import SESSION, SessionClosed
+from holdall.parties.messages import NODE, SESSION, SessionClosed
 from holdall.parties.neighbours import Neighbours
 
 _BAD = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -78,6 +78,8 @@ class Negotiator:
                 self._outcomes(self.petitions.together.turn_is(key, out), out)
             case NoTurn(key, text) if self._is_turns(sender):
                 self._outcomes(self.petitions.together.no_turn(key, text, out), out)
+            case BytesUsed() if sender == Address(self.settings.node, NODE):
+                self.petitions.bytes_used(message, out)
             case Elsewhere():
                 self.dealings.elsewhere(sender, message, out)
             case _:
@@ -85,6 +87,10 @@ class Negotiator:
                 self.petitions.heard(sender, message, out)
                 self._outcomes(outcomes, out)
         return out
+
+    def rate_of(self, user: str, lease: str, term: str) -> Rate | None:
+        """What a user of this node has of a capacity now; None: no such lease of his is held here."""
+        return self.petitions.rate_of(f"{user}@{self.settings.name}", lease, term)
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""

@@ -17,7 +17,7 @@ from holdall.parties.location.answering import WAIT_MS, Answering, Wait
 from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSettings, Outcomes
 from holdall.parties.location.listing import AGAIN_MS, Listings
 from holdall.parties.location.looking import Looking
-from holdall.parties.location.messages import HOST, LOCATION, OfAgent, Petition
+from holdall.parties.location.messages import HOST, LOCATION, BytesUsed, OfAgent, Petition, Rate
 from holdall.parties.location.together import TURN_LOOK_MS, Together
 from holdall.parties.location.vouching import asker_of
 
@@ -48,8 +48,8 @@ class Petitions:
         self.now_ms = 0
         self.warned: dict[str, str] = {}
         self._open: dict[str, _Open] = {}
-        self._used: dict[str, tuple[str, int]] = {}
-        """Lease -> (connection, when it said last that it uses it)."""
+        self._used: dict[str, dict[str, int]] = {}
+        """Lease -> connection -> when it said last that it uses it."""
         self._over: dict[str, str] = {}
         self.listings = Listings(dealings, answering)
         self.looking = Looking(dealings, answering, self._ask_manager)
@@ -82,8 +82,7 @@ class Petitions:
                 return self._accept(wait, asker, lease, out)
             case f.DeclineOffer(lease):
                 return self._decline(wait, asker, lease, out)
-            case f.HoldLeases(leases, used):
-                self._pass_use_on(asker, used, out)
+            case f.HoldLeases(leases):
                 held = tuple(self._held(connection, asker, lease) for lease in leases)
                 self._answering.answer(wait, f.Held(held), out)
             case f.AskStatus() | f.RenewLease() | f.EndLease():
@@ -114,8 +113,14 @@ class Petitions:
                     text = "this node does not hold that lease any more: say for how long it is to be renewed"
                     self._answering.deny(wait, "bad-spec", text, out)
                     return []
-                renewal = m.RenewLeases(0, (m.Renewal(lease, terms),), duration)
-                self._ask_manager(f"renew/{lease}", location, asker, renewal, wait, out)
+                if lease in agent.held:  # somebody else's
+                    text = f"lease {lease} is not known as yours"
+                    self._answering.deny(wait, "refused", text, out)
+                    return []
+                # This node has begun anew since: it takes the lease up again, if its host knows it as this user's.
+                self._answering.wait(f"renew/{lease}", wait, out)
+                dealings.note_asker(lease, asker)
+                return dealings.tell(location, a.TakeUp(lease, duration, terms), out)
             case f.EndLease():
                 if mine:
                     self._answering.wait(f"end/{lease}", wait, out)
@@ -255,23 +260,33 @@ class Petitions:
         known = self._dealings.asker(lease)
         if agent is None or lease not in agent.held or known is None or known.holder != asker.holder:
             return f.HeldLease(lease, reason=self._over.get(lease, "unknown"))
-        self._used[lease] = connection, self.now_ms
+        self._used.setdefault(lease, {})[connection] = self.now_ms
         document = self._answering.shown(agent.held[lease])
         return f.HeldLease(lease, agent.left_ms(lease), document, warned=self.warned.get(lease, ""))
 
-    def _pass_use_on(self, asker: Asker, used: tuple[f.LeaseUse, ...], out: list[Effect]) -> None:
-        for one in used:
-            agent = self._dealings.agents.get(f.location_of(one.lease))
-            if agent is not None and one.lease in agent.held and self._dealings.asker(one.lease) == asker:
-                host = Address(agent.held[one.lease].host, HOST)
-                self._dealings.say(host, asker, m.UseIs(one.lease, one.uses), out)
+    def bytes_used(self, used: BytesUsed, out: list[Effect]) -> None:
+        """What the node's gate has let go, for the lease's host. A lease that is just over has its last word, too."""
+        asker = self._dealings.asker(used.lease)
+        if asker is not None:
+            self._dealings.say(Address(used.host, HOST), asker, m.UseIs(used.lease, used.uses), out)
+
+    def rate_of(self, holder: str, lease: str, term: str) -> Rate | None:
+        """What the holder has of a capacity now, by a lease that this node holds for him; None: nothing."""
+        agent, asker = self._dealings.agents.get(f.location_of(lease)), self._dealings.asker(lease)
+        document = None if agent is None else agent.held.get(lease)
+        if agent is None or document is None or asker is None or asker.holder != holder:
+            return None
+        for one in document.terms:
+            if one.name == term and one.kind == "capacity" and isinstance(one.granted, int):
+                return Rate(document.host, one.granted, agent.until_ms(lease))
+        return None
 
     def is_used(self, lease: str) -> bool:
         """Whether a client has said lately that it uses the lease, so that it is renewed."""
         used, agent = self._used.get(lease), self._dealings.agents.get(f.location_of(lease))
-        if used is None or agent is None or lease not in agent.held:
+        if not used or agent is None or lease not in agent.held:
             return False
-        return self.now_ms - used[1] <= agent.held[lease].duration
+        return self.now_ms - max(used.values()) <= agent.held[lease].duration
 
     # ------------------------------------------------------------ outcomes
 
@@ -380,7 +395,10 @@ class Petitions:
         self._answering.gone(connection)
         self.listings.gone(connection)
         outcomes: Outcomes = []
-        for lease in [one for one, used in self._used.items() if used[0] == connection and process_gone]:
+        for lease in [one for one, used in self._used.items() if connection in used and process_gone]:
+            del self._used[lease][connection]
+            if self.is_used(lease):
+                continue  # by another one, too
             del self._used[lease]
             location = f.location_of(lease)
             if location in self._dealings.agents:
