@@ -6,7 +6,7 @@ import sys
 import msgspec
 import pytest
 
-from holdall.cli.run_lines import rows_of, waiting_lines
+from holdall.cli.run_lines import PLAIN_EVERY_SECONDS, RunLines, rows_of, waiting_lines
 from holdall.cli.tables import granted_units, plain, print_json, print_table
 from holdall.cli.why import bound_text, ordinal, why_lines
 from holdall.model.frames import HeldUnit, LeaseView
@@ -92,6 +92,34 @@ def test_a_run_that_waits_for_what_is_out_of_service_is_told_where_to_look() -> 
     assert first == "waiting   psu:3 unusable (2 of 3 free)"
     assert second.endswith("units are out of service, see: holdall pools")
     assert "out of service" not in "".join(waiting_lines(WHY))
+
+
+def test_c13_in_a_log_who_is_in_the_way_is_one_more_line_as_soon_as_it_is_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    lines = RunLines(as_json=False)
+    unnamed = Blocker("", "a claim of lab-2", "", "psu", ("psu-2",), party="x.1.2")
+    named = Blocker("7K4MQ2" + "0" * 20, "ana@lab-2", "soak", "psu", ("psu-2",))
+    known = msgspec.structs.replace(WHY, blockers=(named,), blockers_more=0)
+    lines.queued(msgspec.structs.replace(known, blockers=(unnamed,)))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("waiting   psu:1")
+    assert second == "          2nd of 3 · blocked by a claim of lab-2 (psu-2)"
+    lines.queued(known)
+    assert capsys.readouterr().err.splitlines() == [
+        '          2nd of 3 · blocked by ana@lab-2 "soak" (psu-2, renewing) [7K4M-Q2]'
+    ]
+    moved = msgspec.structs.replace(known, position=1)
+    lines.queued(moved)
+    assert capsys.readouterr().err == "", "a log gets a line now and then"
+    now += PLAIN_EVERY_SECONDS
+    lines.waits_on()
+    assert "1st of 3" in capsys.readouterr().err
+    now += PLAIN_EVERY_SECONDS
+    lines.waits_on()
+    assert capsys.readouterr().err == "", "nothing has changed"
 
 
 def test_a_grant_names_the_nodes_of_its_units_where_they_are_several() -> None:

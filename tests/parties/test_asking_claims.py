@@ -136,6 +136,25 @@ def test_a_blocker_of_a_third_node_is_called_what_its_own_node_calls_it() -> Non
     ]
 
 
+def test_c13_a_client_that_waits_at_its_own_node_is_told_first_that_and_then_for_whom_of_another_node() -> (
+    None
+):
+    lab = Lab()
+    lab.c.ask_for("bench:1", reason="from afar")
+    lab.net.pass_ms(300)
+    answers = lab.b.ask_for("bench:1", wait_ms=5_000)
+    lab.net.pass_ms(300)
+    words = [one for one in (*answers, *lab.b.inbox()) if isinstance(one, frames.Queued)]
+    assert [[by.holder for by in one.why.blockers] for one in words] == [["a claim of lab-3"], ["c@lab-3"]]
+    assert words[1].why.blockers[0].reason == "from afar"
+    lab.net.pass_ms(4_000)
+    assert lab.b.inbox() == [], "nothing has changed"
+    lab.net.pass_ms(1_000)
+    (denied,) = lab.b.inbox()
+    assert isinstance(denied, frames.Denied)
+    assert 'Held by c@lab-3 "from afar"' in denied.text
+
+
 def test_c13_units_and_places_of_claims_whose_node_is_silent_are_shown_by_the_nodes_that_hold_them() -> None:
     lab = Lab()
     lab.c.ask_for("bench:1")

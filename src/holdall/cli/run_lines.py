@@ -29,7 +29,7 @@ class RunLines:
         self._shown = 0
         """Rows on the terminal that the next lines replace."""
         self._said_at = 0.0
-        self._said: tuple[str, ...] = ()
+        self._said: Why | None = None
         self._why: Why | None = None
 
     def note(self, text: str) -> None:
@@ -52,7 +52,12 @@ class RunLines:
             self._event("queued", why=why)
             return
         self._why = why
-        self._say(waiting_lines(why))
+        self.waits_on()
+
+    def waits_on(self) -> None:
+        """Time has gone by: a log gets what has changed, at most twice a minute, and who is in the way at once."""
+        if self._why is not None:
+            self._say(self._why)
 
     def granted(
         self, granted: frames.LeaseView, *, waited_seconds: float, for_left_ms: int | None, view: bool
@@ -81,15 +86,24 @@ class RunLines:
         """Nothing more waits."""
         self._clear()
 
-    def _say(self, lines: tuple[str, ...]) -> None:
+    def _say(self, why: Why) -> None:
+        if self._said == why:
+            return
         now = time.monotonic()
+        lines = waiting_lines(why)
         if self._live:
             self._clear()
             self._write("".join(line + "\n" for line in lines))
             self._shown = rows_of(lines, _columns())
-        elif lines != self._said and now - self._said_at >= (PLAIN_EVERY_SECONDS if self._said else 0):
-            self._write("".join(line + "\n" for line in lines))
-            self._said, self._said_at = lines, now
+        elif self._said is None or now - self._said_at >= PLAIN_EVERY_SECONDS:
+            if self._said is None or lines != waiting_lines(self._said):
+                self._write("".join(line + "\n" for line in lines))
+                self._said_at = now
+        elif _names_more(why, self._said):
+            self._write(lines[-1] + "\n")
+        else:
+            return
+        self._said = why
 
     def _clear(self) -> None:
         if self._shown:
@@ -135,6 +149,12 @@ def waiting_lines(why: Why) -> tuple[str, ...]:
         parts.append(plain(why.note))
     lines = (f"waiting   {needs}", f"          {' · '.join(parts)}")
     return tuple(line.rstrip() for line in lines)
+
+
+def _names_more(why: Why, before: Why) -> bool:
+    """Whether it is now known what people call a claim of another node that is in the way."""
+    unnamed = [sum(1 for blocker in one.blockers if blocker.party) for one in (why, before)]
+    return unnamed[0] < unnamed[1]
 
 
 def _need(need: NeedWhy) -> str:

@@ -199,6 +199,8 @@ class Run:
                         self.lines.note(BOUNDED_NOTE)
                     shown = call.why
                     self.lines.queued(shown)
+                else:
+                    self.lines.waits_on()
                 poll.poll(1000)
                 for number in self.signals.take():
                     self._obey_while_waiting(number)

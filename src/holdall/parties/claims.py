@@ -7,6 +7,7 @@ from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, POOLS_MAX, printed_id
 from holdall.model.spec import ALL_COUNT
+from holdall.model.why import Why
 from holdall.parties.ends import LEASE_PHASES, Ends
 from holdall.parties.explaining import Explaining
 from holdall.parties.granting import Granting
@@ -321,8 +322,9 @@ class Claims:
             return
         record = claim.record
         waited_ms = record.wait_ms or 0 if record.asked_wait_ms is None else record.asked_wait_ms
-        # Of places on other nodes it is known what was told last of them.
-        why = claim.shown if claim.shown is not None and claim.shown.lines else self._explaining.why(claim)
+        why, shown = self._explaining.why(claim), claim.shown
+        if shown is not None and (shown.lines or _same_units(shown, why)):
+            why = shown  # what other nodes told last of its places there, or of who is in the way here
         text = not_granted(why, waited_ms=waited_ms, utc_offset_s=self._state.settings.utc_offset_s)
         self._state.tell_session(record.session, frames.Denied(record.n, NotGranted.code, text, why=why))
         self._ends.over(claim, "timed-out", f"not granted within {show_duration(waited_ms)}")
@@ -336,19 +338,21 @@ class Claims:
             self._replanning.look_again(claim)
         else:
             self._replanning.waits_long(claim)
-        if not self._answers.explain(claim):
-            why = self._explaining.why(claim)
-            if claim.shown is None or claim.shown != why:
-                self._tell_queued(claim)
+        if claim.shown is None or (
+            not self._answers.explain(claim) and claim.shown != self._explaining.why(claim)
+        ):
+            self._tell_queued(claim)
         claim.checked_ms = min(max(2 * claim.checked_ms, FIRST_LOOK_MS), LAST_LOOK_MS)
         self._state.set_timer(f"queued/{printed}", claim.checked_ms)
 
     def _tell_queued(self, claim: Claim) -> None:
         record = claim.record
-        if self._answers.explain(claim, again=True):
+        if self._answers.spans(claim):
+            self._answers.explain(claim, again=True)
             return
         claim.shown = self._explaining.why(claim)
         self._state.tell_session(record.session, frames.Queued(record.n, record.printed, claim.shown))
+        self._answers.explain(claim)
 
     # ------------------------------------------------------------ cancelled
 
@@ -385,3 +389,8 @@ class Claims:
             if claim.record.uid == uid or uid in {0, self._state.settings.uid}
         ]
         return found[0] if len(found) == 1 else None
+
+
+def _same_units(one: Why, other: Why) -> bool:
+    """Whether the same units are in the way, whoever has them."""
+    return [(by.pool, by.units) for by in one.blockers] == [(by.pool, by.units) for by in other.blockers]

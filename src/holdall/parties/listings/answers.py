@@ -80,13 +80,12 @@ class Answers:
             self._go_on(inquiry)
 
     def explain(self, claim: Claim, *, again: bool = False) -> bool:
-        """Ask for a waiting claim's places elsewhere and tell its client when that has changed (`again`: in any case).
+        """Ask other nodes for a waiting claim's places there, and what the claims in its way are called.
 
-        False: all its places are on this node.
+        Its client is told when that has changed (`again`: in any case). False: this node knows all of it.
         """
         record = claim.record
-        nodes = {share.node for way in record.shares for share in way}
-        if nodes <= {"", self._state.settings.node}:
+        if not self.spans(claim) and not any(one.party for one in self._explaining.why(claim).blockers):
             return False
         if again:
             claim.shown = None
@@ -96,6 +95,11 @@ class Answers:
             request = frames.Ask(record.n, "why", record.printed)
             self._go_on(Inquiry("", request, peers=(), typed=record.printed))
         return True
+
+    def spans(self, claim: Claim) -> bool:
+        """Whether the claim has a place, or may get one, on another node."""
+        nodes = {share.node for way in claim.record.shares for share in way}
+        return not nodes <= {"", self._state.settings.node}
 
     # ------------------------------------------------------------ other nodes' leases and units
 
