@@ -27,6 +27,8 @@ from holdall.model.job_frames import (
     JobCancel,
     JobCancelled,
     JobFollow,
+    JobForget,
+    JobForgotten,
     JobList,
     JobNote,
     JobRows,
@@ -39,7 +41,15 @@ from holdall.model.job_frames import (
 )
 from holdall.parties.jobs import machine as part
 from holdall.parties.jobs.machine import Jobs, JobSettings
-from holdall.parties.jobs.messages import JobEntry, JobRecord, RunnerFailed, RunnerPlace, StartRunner
+from holdall.parties.jobs.messages import (
+    JobEntry,
+    JobRecord,
+    OutputGone,
+    RemoveOutput,
+    RunnerFailed,
+    RunnerPlace,
+    StartRunner,
+)
 from holdall.parties.messages import Asked, SessionClosed
 
 NODE = "n1"
@@ -270,12 +280,49 @@ def test_the_oldest_jobs_that_are_over_are_forgotten_with_all_they_had(
         bench.ask(JobTake(2, job), "run")
         bench.ask(save(job, 0, b"end", state="succeeded"), "run")
     assert list(bench.jobs.jobs) == names[2:]
-    assert {key.split("/")[1] for key in bench.kept} == set(names[2:])
+    assert {key.split("/")[1] for key in bench.kept if not key.startswith("gone/")} == set(names[2:])
+    assert [key for key in bench.kept if key.startswith("gone/")] == [f"gone/{name}" for name in names[:2]]
     for number in range(3):
         bench.begin(f"u{number:031d}")
     full = bench.one(JobStart(1, "f" * 32, "n", b"", 0))
     assert isinstance(full, frames.Denied)
     assert "3 jobs of this node are not over" in full.text
+
+
+def test_a_job_that_is_over_is_forgotten_and_its_output_is_seen_to_until_it_is_gone() -> None:
+    bench = Bench()
+    job, other = bench.begin(), bench.begin("z" * 32, "other")
+    early = bench.one(JobForget(1, job))
+    assert isinstance(early, frames.Denied)
+    assert "holdall job cancel" in early.text
+    for one in (job, other):
+        bench.ask(JobTake(2, one), "run" + one)
+    bench.ask(save(job, 0, b"e0", b"e1", state="failed"), "run" + job)
+    stranger = bench.one(JobForget(1, job), "c2", uid=8)
+    assert isinstance(stranger, frames.Denied)
+    assert stranger.code == "refused"
+    order, forgotten = bench.ask(JobForget(1, job))
+    assert order == RemoveOutput(job, 7, "u7")
+    assert isinstance(forgotten, JobForgotten)
+    assert forgotten.row.state == "failed"
+    assert {key for key in bench.kept if job in key} == {f"gone/{job}"}
+    assert isinstance(bench.one(JobFollow(1, job)), frames.Denied)
+    assert bench.restart() == [StartRunner(other, 7, "u7"), RemoveOutput(job, 7, "u7")]
+    runners = Address(NODE, "runners")
+    bench.take(bench.jobs.handle(Received(runners, OutputGone(job))))
+    assert {key for key in bench.kept if job in key} == set()
+    assert bench.restart() == [StartRunner(other, 7, "u7")]
+
+
+def test_what_ended_first_goes_first_whenever_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part, "FINISHED_KEPT", 1)
+    bench = Bench()
+    long, short = bench.begin(), bench.begin("z" * 32)
+    for number, one in enumerate((short, long)):
+        bench.take(bench.jobs.handle(Received(Address(NODE, "node"), ClockRead(wall_ms=6_000 + number))))
+        bench.ask(JobTake(2, one), "run" + one)
+        bench.ask(save(one, 0, b"end", state="succeeded"), "run" + one)
+    assert list(bench.jobs.jobs) == [long]
 
 
 def test_a_twin_goes_its_own_way() -> None:

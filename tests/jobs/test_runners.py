@@ -14,7 +14,14 @@ from node.waiting import until
 from holdall.jobs.folders import Lock
 from holdall.node.command_line import Surroundings
 from holdall.node.job_runners import LOCK_NAME, JobRunners, is_locked
-from holdall.parties.jobs.messages import FromRunners, RunnerFailed, RunnerPlace, StartRunner
+from holdall.parties.jobs.messages import (
+    FromRunners,
+    OutputGone,
+    RemoveOutput,
+    RunnerFailed,
+    RunnerPlace,
+    StartRunner,
+)
 
 JOB = "J" * 26
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -108,3 +115,21 @@ def test_jobs_of_other_users_are_theirs_or_nobody_s(state: Path) -> None:
     said = "has no entry" if os.geteuid() == 0 else "the node runs as another user than 4000000000"
     assert said in failed.text
     assert runners_of(state) == []
+
+
+def test_a_job_s_folder_is_removed_and_only_then_said_to_be_gone(state: Path) -> None:
+    bench = Bench(state)
+    folder = state / "jobs" / JOB / "tasks" / "0001-a" / "1"
+    folder.mkdir(parents=True)
+    (folder / "output.log").write_text("much")
+    outside = state / "kept.txt"
+    outside.write_text("not of a job")
+    (folder / "link").symlink_to(outside)
+    order = RemoveOutput(JOB, os.geteuid(), ME)
+    bench.runners.remove(order)
+    assert bench.answers == []
+    bench.runners.open()
+    until(lambda: not (state / "jobs" / JOB).exists(), "its folder is removed")
+    bench.runners.remove(order)
+    assert bench.answers[-1] == OutputGone(JOB)
+    assert outside.read_text() == "not of a job"

@@ -170,6 +170,24 @@ def cancel(
     sys.stderr.write(f"job {short_id(row.job)} {what}\n")
 
 
+@app.command(epilog="Examples: holdall job forget 7K4M-Q2 · holdall job forget 7K4M-Q2 9XQ3-1A")
+def forget(
+    jobs: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Jobs that are over.", autocompletion=complete_job)
+    ],
+    url: Url = "",
+) -> None:
+    """Remove jobs that are over, with their logs and all that their commands wrote."""
+    from holdall.jobs.client import forget as forget_job
+    from holdall.jobs.client import socket_path
+    from holdall.model.names import short_id
+
+    path = socket_path(url)
+    for job in jobs:
+        row = forget_job(path, job)
+        sys.stderr.write(f"job {short_id(row.job)} {plain(row.name)} is forgotten; it had {row.state}\n")
+
+
 @app.command(
     epilog="Examples: holdall job logs 7K4M-Q2 · holdall job logs 7K4M-Q2 build · holdall job logs 7K4M-Q2 'test[arm64]'"
 )

@@ -12,8 +12,8 @@ from holdall.cli.run_lines import rows_of
 from holdall.cli.tables import clock_time, plain
 from holdall.jobs.client import JobView, follow
 from holdall.jobs.entries import Entry
-from holdall.jobs.machine import Running
-from holdall.jobs.tree import entry_line, state_of, task_state, tree_lines
+from holdall.jobs.shown import tasks_shown
+from holdall.jobs.tree import entry_line, tree_lines
 from holdall.model.names import short_id
 
 INTERRUPTED_STATUS = 128 + signal.SIGINT
@@ -56,32 +56,11 @@ def entry_json(view: JobView, entry: Entry) -> dict[str, object]:
 
 def shown_json(view: JobView) -> dict[str, object]:
     """A job as `holdall job show --json` has it."""
-    machine = view.machine
-    tasks: list[dict[str, object]] = []
-    for task in view.spec.tasks:
-        state, text = task_state(view, task)
-        tasks.append(
-            {
-                "task": task.name,
-                "state": state,
-                "text": text,
-                "after": list(task.after),
-                "when": task.when,
-                "waits_for": list(machine.waits_for(task.name)),
-                "instances": [_instance_json(view, one.name) for one in machine.instances[task.name]],
-            }
-        )
     return {
         **msgspec.to_builtins(view.row),
-        "tasks": tasks,
+        "tasks": msgspec.to_builtins(tasks_shown(view)),
         "log": [entry_json(view, entry) for entry in view.log],
     }
-
-
-def _instance_json(view: JobView, name: str) -> dict[str, object]:
-    phase = view.machine.phases[name]
-    attempt = phase.attempt if isinstance(phase, Running) else None
-    return {"name": name, "state": state_of(phase), "attempt": attempt, "note": view.notes.get(name, "")}
 
 
 class _Tree:

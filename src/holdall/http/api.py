@@ -22,6 +22,7 @@ BODY_BYTES_MAX = 64 * 1024
 JSON = "application/json"
 XML = "application/xml"
 CSV = "text/csv"
+TOML = "application/toml"
 XML_KINDS = frozenset({XML, "text/xml"})
 Verb: TypeAlias = Literal["nobody", "see", "claim", "kick"]
 
@@ -38,7 +39,7 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A body in XML, as it was sent."""
+    """A body of another kind than JSON, as it was sent."""
 
     text: bytes
 
@@ -70,8 +71,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Of success."""
     tag: str = "looking"
     media: str = JSON
-    reads_xml: bool = False
-    """The body may be XML, too; the handler gets it as a Document."""
+    reads: tuple[str, ...] = ()
+    """Other media types of the body; the handler gets it as a Document."""
     tells: tuple[str, ...] = ()
     """Other media types of the answer, for those who ask for them."""
 
@@ -99,7 +100,7 @@ async def _serve(route: Route, place: Place, request: Request) -> Response:
         if caller.uid is None:
             raise Problem(
                 "unauthorized",
-                "who asks over TCP needs an access token or a log-in. See: POST /v1/tokens over http.sock",
+                "who asks over TCP needs an access token or a log-in. Make a token: holdall token create NAME",
             )
         text = (
             "this access token may only look"
@@ -163,10 +164,10 @@ async def _body(route: Route, request: Request) -> Body | Document | None:
         if len(data) > BODY_BYTES_MAX:
             raise Problem("too-large", f"more than {BODY_BYTES_MAX} bytes")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if route.reads_xml and kind in XML_KINDS:
+    if kind in route.reads:
         return Document(data)
     if data and kind != JSON:
-        also = f", or XML: {XML}" if route.reads_xml else ""
+        also = "".join(f", or {one}" for one in route.reads)
         raise Problem("media", f"the body must be JSON: Content-Type: {JSON}{also}")
     try:
         return msgspec.json.decode(data or b"{}", type=route.body)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from holdall.http.api import JSON, XML, Asking, Handler, Route
+from holdall.http.api import JSON, Asking, Handler, Route
 from holdall.http.problems import KINDS, MEDIA, ProblemDetail
 from holdall.node.release import version
 
@@ -80,7 +80,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body is not None:
         schema = {"$ref": REFERENCE.format(name=route.body.__name__)}
         operation["requestBody"] = {
-            "content": {JSON: {"schema": schema}, **(_texts((XML,)) if route.reads_xml else {})},
+            "content": {JSON: {"schema": schema}, **_texts(route.reads)},
             "required": bool(_required(route.body)),
         }
     return operation

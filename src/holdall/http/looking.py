@@ -5,12 +5,10 @@ from starlette.responses import Response
 
 from holdall.client.usage_csv import usage_csv
 from holdall.http import words
-from holdall.http.api import CSV, JSON, Asking, Told, wants
+from holdall.http.api import CSV, JSON, Asking, wants
 from holdall.http.rows import has, nodes_of, not_asked, page, pools_of, units_of
-from holdall.http.speaking import ANSWER_SECONDS_MAX
 from holdall.model import frames
 from holdall.model.durations import parse_duration
-from holdall.model.job_frames import JobList, JobRow, JobRows
 from holdall.model.why import Why
 from holdall.node.release import version
 
@@ -173,24 +171,6 @@ async def usage(asking: Asking) -> words.Usages | Response:
     return words.Usages(usage=tuple(sums), by=query.by, node=asking.place.orders.node, since_ms=since_ms)
 
 
-async def jobs(asking: Asking) -> words.Jobs:
-    """The jobs of the node that answers, the youngest last."""
-    talk = await asking.place.reading.talk()
-    rows: list[JobRow] = []
-    async for part in talk.answers(JobList(n=talk.number()), within_s=ANSWER_SECONDS_MAX):
-        if not isinstance(part, JobRows):
-            break
-        rows += part.rows
-        if not part.more:
-            break
-    return words.Jobs(jobs=tuple(rows))
-
-
 async def doctor(asking: Asking) -> words.Findings:
     """What could keep the node that answers from working, as `holdall doctor` finds on its host."""
     return words.Findings(findings=tuple(await asking.place.examined.get()))
-
-
-def created(answer: words.Answer, *, location: str = "") -> Told:
-    """201, with where it is."""
-    return Told(answer, 201, {"Location": location} if location else {})

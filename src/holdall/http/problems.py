@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "media": (415, "a body of another kind"),
     "host": (421, "not a name of this node"),
     "never": (422, "can never be satisfied"),
+    "bad-job": (422, "a job with mistakes"),
     "busy": (429, "too much at once"),
     "error": (500, "a mistake of the server"),
     "bad-config": (500, "a mistake of the server"),

@@ -2,6 +2,8 @@
 
 from holdall.http import (
     claiming,
+    job_words,
+    jobs,
     location_words,
     locations,
     looking,
@@ -12,7 +14,7 @@ from holdall.http import (
     tunnel,
     words,
 )
-from holdall.http.api import CSV, XML, Route
+from holdall.http.api import CSV, TOML, XML, Route
 from holdall.http.described import openapi
 from holdall.http.healthy import healthz
 from holdall.http.metrics import metrics
@@ -28,7 +30,12 @@ V1: tuple[Route, ...] = (
     Route(method="GET", path="/v1/log", summary="What happened, newest first", may="see", handler=looking.log, query=words.LogQuery, answer=words.Log),
     Route(method="GET", path="/v1/nodes", summary="The node that answers, and those that it knows", may="see", handler=looking.nodes, answer=words.Nodes),
     Route(method="GET", path="/v1/usage", summary="What each group used", may="see", handler=looking.usage, query=words.UsageQuery, answer=words.Usages, tells=(CSV,)),
-    Route(method="GET", path="/v1/jobs", summary="Jobs of the node that answers", may="see", handler=looking.jobs, answer=words.Jobs),
+    Route(method="GET", path="/v1/jobs", summary="Jobs of the node that answers", may="see", handler=jobs.listed, answer=job_words.Jobs, tag="jobs"),
+    Route(method="GET", path="/v1/jobs/{job}", summary="One job: its tasks, what they wait for, their attempts", may="see", handler=jobs.shown, answer=job_words.OneJob, tag="jobs"),
+    Route(method="GET", path="/v1/jobs/{job}/logs", summary="What its commands wrote", may="see", handler=jobs.logs, query=job_words.LogsQuery, answer=job_words.Outputs, tag="jobs"),
+    Route(method="POST", path="/v1/jobs", summary="Begin a job", may="claim", handler=jobs.begin, query=job_words.BeginQuery, body=job_words.JobBody, answer=job_words.Begun, statuses=(201,), tag="jobs", reads=(TOML,)),
+    Route(method="POST", path="/v1/jobs/{job}/cancel", summary="End a job", may="claim", handler=jobs.cancel, body=job_words.CancelBody, answer=job_words.Begun, tag="jobs"),
+    Route(method="DELETE", path="/v1/jobs/{job}", summary="Forget a job that is over", may="claim", handler=jobs.forget, answer=job_words.Begun, tag="jobs"),
     Route(method="GET", path="/v1/locations", summary="Locations that are known", may="see", handler=locations.locations, query=words.PageQuery, answer=location_words.Locations, tag="locations"),
     Route(method="GET", path="/v1/locations/{location}", summary="One location: its manager, nodes and templates", may="see", handler=locations.location, answer=location_words.OneLocation, tag="locations"),
     Route(method="GET", path="/v1/locations/{location}/templates", summary="What may be asked there", may="see", handler=locations.templates, answer=location_words.Templates, tag="locations"),
@@ -49,7 +56,7 @@ V1: tuple[Route, ...] = (
     Route(method="POST", path="/v1/drop", summary="Give a part of a lease back", may="claim", handler=claiming.drop, body=words.DropBody, answer=words.Changed, tag="claiming"),
     Route(method="POST", path="/v1/exchange", summary="Swap a part of a lease in one step, or nothing", may="claim", handler=claiming.exchange, body=words.ExchangeBody, answer=words.Changed, tag="claiming"),
     Route(method="GET", path="/v1/offers", summary="Your offers that are still open", may="claim", handler=negotiating.offers, answer=location_words.Offers, tag="negotiating"),
-    Route(method="POST", path="/v1/locations/{location}/leases", summary="Ask a location for an offer, or for a lease at once", may="claim", handler=negotiating.request, query=location_words.WishQuery, body=location_words.WishBody, answer=location_words.Given, statuses=(201,), tag="negotiating", reads_xml=True, tells=(XML,)),
+    Route(method="POST", path="/v1/locations/{location}/leases", summary="Ask a location for an offer, or for a lease at once", may="claim", handler=negotiating.request, query=location_words.WishQuery, body=location_words.WishBody, answer=location_words.Given, statuses=(201,), tag="negotiating", reads=(XML, "text/xml"), tells=(XML,)),
     Route(method="POST", path="/v1/locations/{location}/together", summary="Ask for several leases, all or none", may="claim", handler=negotiating.together, body=location_words.TogetherBody, answer=location_words.GivenTogether, statuses=(201,), tag="negotiating"),
     Route(method="GET", path="/v1/locations/{location}/leases/{lease}", summary="How a lease of yours stands", may="claim", handler=negotiating.status, answer=location_words.Given, tag="negotiating", tells=(XML,)),
     Route(method="DELETE", path="/v1/locations/{location}/leases/{lease}", summary="Give a lease back", may="claim", handler=negotiating.release, answer=words.Released, tag="negotiating"),

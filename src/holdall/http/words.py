@@ -7,7 +7,6 @@ import msgspec
 from holdall.client.finding import Finding
 from holdall.http.problems import ProblemDetail
 from holdall.model import frames
-from holdall.model.job_frames import JobRow
 from holdall.model.why import Why
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -263,12 +262,6 @@ class Usages(Answer, frozen=True, kw_only=True):
     by: str
     node: str
     since_ms: int | None
-
-
-class Jobs(Answer, frozen=True, kw_only=True):
-    """Jobs of the node that answers."""
-
-    jobs: tuple[JobRow, ...]
 
 
 class Snapshot(Answer, frozen=True, kw_only=True):

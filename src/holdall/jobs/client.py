@@ -13,7 +13,7 @@ from holdall.client.address import find_socket
 from holdall.client.conversation import Conversation
 from holdall.client.wishes import default_agent
 from holdall.jobs.conditions import BadCondition
-from holdall.jobs.entries import Entry, decode_entry
+from holdall.jobs.entries import Decided, Entry, decode_entry
 from holdall.jobs.file import ReadJob
 from holdall.jobs.machine import JobMachine, NotOfThisJob
 from holdall.jobs.satisfiable import check_needs
@@ -24,6 +24,8 @@ from holdall.model.job_frames import (
     JobBegun,
     JobCancel,
     JobFollow,
+    JobForget,
+    JobForgotten,
     JobList,
     JobRow,
     JobRows,
@@ -54,6 +56,13 @@ class JobView:
     def spec(self) -> JobSpec:
         """What the job is."""
         return self.machine.job
+
+    def decided_ms(self, task: str) -> int | None:
+        """When the last of a task was over (Unix milliseconds); None while anything of it is to come."""
+        if self.machine.fate(task) is None:
+            return None
+        names = {one.name for one in self.machine.instances[task]}
+        return max(one.at_ms for one in self.log if isinstance(one, Decided) and one.instance in names)
 
     def add(self, told: JobTold) -> None:
         """News of it. Entries that are known already are passed over."""
@@ -95,21 +104,28 @@ def check_only(path: Path, read: ReadJob, *, future: bool = False) -> None:
 
 
 def _begin(node: Conversation, spec: JobSpec, key: str) -> JobRow:
-    start = JobStart(
-        n=node.number(),
-        key=key,
-        name=spec.name,
-        job=encode_job(spec),
-        total=sum(len(task.foreach or ("",)) for task in spec.tasks),
-        environment=_environment(),
-    )
-    return _begun(node, start)
+    return _begun(node, start_of(node.number(), spec, key, _environment()))
+
+
+def start_of(number: int, spec: JobSpec, key: str, environment: tuple[tuple[str, str], ...]) -> JobStart:
+    """The request that begins a job."""
+    total = sum(len(task.foreach or ("",)) for task in spec.tasks)
+    return JobStart(number, key, spec.name, encode_job(spec), total, environment)
 
 
 def cancel(path: Path, job: str, reason: str = "") -> JobRow:
     """End a job. Returns when that is kept; its tasks are stopped then, one grace may pass."""
     with Conversation(str(path)) as node:
         return _begun(node, JobCancel(node.number(), job, reason[:512]))
+
+
+def forget(path: Path, job: str) -> JobRow:
+    """Remove a job that is over, its log and its output; what it was. Raises Refused while it is not over."""
+    with Conversation(str(path)) as node:
+        answer = node.ask(JobForget(node.number(), job))
+        if not isinstance(answer, JobForgotten):
+            raise _unexpected(node)
+        return answer.row
 
 
 def _begun(node: Conversation, request: JobStart | JobCancel) -> JobRow:
@@ -169,14 +185,19 @@ def _told(node: Conversation, job: str, since: int, view: JobView | None, *, onc
         if not isinstance(answer, JobTold):
             raise _unexpected(node)
         if view is None:
-            try:
-                view = JobView(answer.row, decode_job(answer.job))
-            except (msgspec.DecodeError, BadCondition) as problem:
-                raise HoldallError(f"this job was written by another release: {problem}") from None
+            view = view_of(answer)
         view.add(answer)
         yield view
         if not answer.more:
             return
+
+
+def view_of(told: JobTold) -> JobView:
+    """Of the first news of a job, which say what it is; `add` them, too. Raises HoldallError."""
+    try:
+        return JobView(told.row, decode_job(told.job))
+    except (msgspec.DecodeError, BadCondition) as problem:
+        raise HoldallError(f"this job was written by another release: {problem}") from None
 
 
 def _patiently(path: Path, ask: Callable[[Conversation], JobRow]) -> JobRow:

@@ -66,6 +66,10 @@ class Job:
         """Begin nothing more of it, and stop what runs; `wait` tells when that is done."""
         client.cancel(self._path, self.id, reason)
 
+    def forget(self) -> None:
+        """Remove it, its log and its output. Raises Refused while it is not over."""
+        client.forget(self._path, self.id)
+
     def __repr__(self) -> str:
         return f"<Job {self.id[:4]}-{self.id[4:6]} {self.name}>"
 

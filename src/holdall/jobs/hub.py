@@ -106,5 +106,9 @@ class Job:
         """Begin nothing more of it, and stop what runs; `wait` tells when that is done."""
         await asyncio.to_thread(self._job.cancel, reason)
 
+    async def forget(self) -> None:
+        """Remove it, its log and its output. Raises Refused while it is not over."""
+        await asyncio.to_thread(self._job.forget)
+
     def __repr__(self) -> str:
         return repr(self._job)

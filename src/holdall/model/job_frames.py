@@ -96,6 +96,13 @@ class JobCancel(msgspec.Struct, frozen=True, tag="job_cancel"):
     reason: Text = ""
 
 
+class JobForget(msgspec.Struct, frozen=True, tag="job_forget"):
+    """Remove a job that is over, its log and its output. Answer: JobForgotten, when this is kept, or Denied."""
+
+    n: Number
+    job: Text
+
+
 class JobTake(msgspec.Struct, frozen=True, tag="job_take"):
     """A runner carries this job on, through this connection. Answer: JobTaken; later JobCancelled, at any time."""
 
@@ -126,13 +133,20 @@ class JobNote(msgspec.Struct, frozen=True, tag="job_note"):
     notes: Notes
 
 
-ToJobs: TypeAlias = JobStart | JobList | JobFollow | JobCancel | JobTake | JobSave | JobNote
+ToJobs: TypeAlias = JobStart | JobList | JobFollow | JobCancel | JobForget | JobTake | JobSave | JobNote
 
 # Node -> client
 
 
 class JobBegun(msgspec.Struct, frozen=True, tag="job_begun"):
     """The journal has it."""
+
+    n: int
+    row: JobRow
+
+
+class JobForgotten(msgspec.Struct, frozen=True, tag="job_forgotten"):
+    """The node does not know it any more; `row` is what it was. Its output is being removed."""
 
     n: int
     row: JobRow
@@ -181,4 +195,4 @@ class JobCancelled(msgspec.Struct, frozen=True, tag="job_cancelled"):
     reason: str
 
 
-FromJobs: TypeAlias = JobBegun | JobRows | JobTold | JobTaken | JobSaved | JobCancelled
+FromJobs: TypeAlias = JobBegun | JobForgotten | JobRows | JobTold | JobTaken | JobSaved | JobCancelled

@@ -16,13 +16,21 @@ from typing import Any
 from holdall.model.errors import Refused
 from holdall.node.command_line import Surroundings
 from holdall.node.hooks import Log
-from holdall.parties.jobs.messages import FromRunners, RunnerFailed, RunnerPlace, StartRunner
+from holdall.parties.jobs.messages import (
+    FromRunners,
+    OutputGone,
+    RemoveOutput,
+    RunnerFailed,
+    RunnerPlace,
+    StartRunner,
+)
 
 FOLDER = "jobs"
 LOCK_NAME = "runner.lock"
 LOG_NAME = "runner.log"
 _BEHIND = 'log="$1"; shift; "$@" </dev/null >>"$log" 2>&1 &'
 """The shell ends at once, so the runner is nobody's child who would have to wait for it."""
+_REMOVE = 'rm -rf -- "$1" </dev/null >/dev/null 2>&1 &'
 _KEPT = ("PATH", "LANG", "LANGUAGE", "TZ")
 """Of the node's environment, beside LC_…, when the job is another user's."""
 
@@ -36,14 +44,17 @@ class JobRunners:
         self._log = log
         self._place = place
         self._is_open = False
-        self._held: list[StartRunner] = []
+        self._held: list[StartRunner | RemoveOutput] = []
 
     def open(self) -> None:
         """This start is the right one."""
         self._is_open = True
         held, self._held = self._held, []
         for order in held:
-            self.start(order)
+            if isinstance(order, StartRunner):
+                self.start(order)
+            else:
+                self.remove(order)
 
     def start(self, order: StartRunner) -> None:
         """Start a runner, unless one lives. A shell is started and waited for, which takes a few milliseconds."""
@@ -59,7 +70,29 @@ class JobRunners:
         else:
             self._answer(RunnerPlace(order.job, str(folder)))
 
-    def _start(self, order: StartRunner) -> Path:
+    def remove(self, order: RemoveOutput) -> None:
+        """Begin to remove a job's folder, or say that it is gone. What can't be removed is asked for again."""
+        if not self._is_open:
+            self._held.append(order)
+            return
+        try:
+            user, changes, folder = self._whose(order)
+            if not os.path.lexists(folder):
+                self._answer(OutputGone(order.job))
+            else:
+                subprocess.run(
+                    ["/bin/sh", "-c", _REMOVE, "sh", str(folder)],
+                    cwd="/",
+                    start_new_session=True,
+                    check=True,
+                    timeout=10,
+                    **_identity(user, changes=changes),
+                )
+        except (Refused, OSError, subprocess.SubprocessError) as error:
+            self._log.info("output of a job is not removed", job=order.job, why=str(error))
+
+    def _whose(self, order: StartRunner | RemoveOutput) -> tuple[pwd.struct_passwd, bool, Path]:
+        """Who a job's processes run as, whether that is not us, and the job's folder. Raises Refused."""
         if self._place is None:
             raise Refused("this node starts no jobs")
         changes = os.geteuid() != order.uid
@@ -69,13 +102,12 @@ class JobRunners:
             raise Refused(f"the node runs as another user than {order.user}, and not as root")
         else:
             changes, user = False, _entry(os.geteuid())
-        folder = _folder_of(user, self._place, order.job, changes=changes)
-        if is_locked(folder / LOCK_NAME):
+        return user, changes, _folder_of(user, self._place, order.job, changes=changes)
+
+    def _start(self, order: StartRunner) -> Path:
+        user, changes, folder = self._whose(order)
+        if is_locked(folder / LOCK_NAME) or self._place is None:
             return folder
-        identity: dict[str, Any] = {}
-        if changes:
-            groups = os.getgrouplist(user.pw_name, user.pw_gid)
-            identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
         environment = _environment(user, changes=changes)
         environment["HOLDALL_URL"] = f"unix://{self._place.socket}"
         runner = [sys.executable, "-P", "-m", "holdall.jobs.runner", order.job, str(folder)]
@@ -88,7 +120,7 @@ class JobRunners:
             start_new_session=True,
             check=True,
             timeout=10,
-            **identity,
+            **_identity(user, changes=changes),
         )
         self._log.info("runner of a job", job=order.job, user=order.user, folder=str(folder))
         return folder
@@ -130,6 +162,14 @@ def _make_folder(folder: Path, user: pwd.struct_passwd, *, changes: bool) -> Non
         check=True,
         timeout=10,
     )
+
+
+def _identity(user: pwd.struct_passwd, *, changes: bool) -> dict[str, Any]:
+    """For `subprocess`: nothing where it is us."""
+    if not changes:
+        return {}
+    groups = os.getgrouplist(user.pw_name, user.pw_gid)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
 
 
 def _entry(uid: int) -> pwd.struct_passwd:

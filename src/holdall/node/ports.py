@@ -12,6 +12,8 @@ from holdall.model.job_frames import (
     JobCancel,
     JobCancelled,
     JobFollow,
+    JobForget,
+    JobForgotten,
     JobList,
     JobNote,
     JobRows,
@@ -44,7 +46,7 @@ from holdall.parties.directory.messages import (
     Warned,
 )
 from holdall.parties.inviting import WantCode
-from holdall.parties.jobs.messages import JOBS, RUNNERS, FromRunners, StartRunner
+from holdall.parties.jobs.messages import JOBS, RUNNERS, FromRunners, RemoveOutput, StartRunner
 from holdall.parties.location.messages import NEGOTIATOR, BytesUsed, Deposed, Petition, Rate
 from holdall.parties.messages import (
     AGENT,
@@ -102,7 +104,7 @@ _FROM_NODE = (
     JobSaved,
     JobCancelled,
 )
-_OF_JOBS = (JobStart, JobList, JobFollow, JobCancel, JobTake, JobSave, JobNote)
+_OF_JOBS = (JobStart, JobList, JobFollow, JobCancel, JobForget, JobTake, JobSave, JobNote)
 _OF_RUNS = (RunOn, RunFed, RunBeat)
 _JOB_ORDERS = (BeginJob, FeedJob, CreditJob, SignalJob, DeafenJob, StopJob)
 
@@ -155,6 +157,8 @@ class NodePorts:
         elif to == Address(self._node, RUNNERS) and isinstance(message, StartRunner):
             self.runners.start(message)
         elif to == Address(self._node, NODE) and isinstance(message, _TOLD):
+        elif to == Address(self._node, RUNNERS) and isinstance(message, RemoveOutput):
+            self.runners.remove(message)
             self._told(message)
         elif to == Address(self._node, NODE) and isinstance(message, Deposed):
             self.deposed(message.epoch)

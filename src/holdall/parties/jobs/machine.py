@@ -29,13 +29,14 @@ from holdall.machine.contract import (
 from holdall.model import frames
 from holdall.model.errors import BadSpec, HoldallError, NotHolder, Refused
 from holdall.model.job_frames import (
-    ENTRIES_BYTES_MAX,
     ENTRIES_PER_FRAME_MAX,
     ENVIRONMENT_BYTES_MAX,
     JobBegun,
     JobCancel,
     JobCancelled,
     JobFollow,
+    JobForget,
+    JobForgotten,
     JobList,
     JobNote,
     JobRow,
@@ -48,11 +49,15 @@ from holdall.model.job_frames import (
     JobTold,
 )
 from holdall.model.names import matches_id, printed_id, short_id
+from holdall.parties.jobs.kept import LOOK_MOST_MS, LOOK_MS, Kept, piece_of
 from holdall.parties.jobs.messages import (
     RUNNERS,
     JobBody,
     JobEntry,
+    JobGone,
     JobRecord,
+    OutputGone,
+    RemoveOutput,
     RunnerFailed,
     RunnerPlace,
     StartRunner,
@@ -62,12 +67,9 @@ from holdall.parties.messages import SESSION, Asked, SessionClosed
 UNFINISHED_MAX = 200
 """Jobs of a node that are not over."""
 FINISHED_KEPT = 200
-"""Jobs that are over stay for whoever looks; the oldest ones go first."""
+"""Jobs that are over stay for whoever looks; those that ended first go first, with their output."""
 ENTRIES_MAX = 100_000
 """Of one job's log."""
-LOOK_MS = 1_000
-LOOK_MOST_MS = 30_000
-"""How soon a job without a runner gets one; after failures less often."""
 ROWS_PER_FRAME = 50
 
 
@@ -82,24 +84,6 @@ class JobSettings(msgspec.Struct, frozen=True):
     """The user that the node runs as."""
 
 
-class Kept(msgspec.Struct):
-    """One job."""
-
-    record: JobRecord
-    body: JobBody
-    log: list[bytes] = []
-    runner: tuple[str, int] | None = None
-    """Connection that has taken it, and the number of its JobTake."""
-    followers: dict[tuple[str, int], bool] = {}
-    """(connection, request number)."""
-    look_ms: int = LOOK_MS
-    notes: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def row(self) -> JobRow:
-        return msgspec.structs.replace(self.record.row, entries=len(self.log))
-
-
 class Jobs:
     """The machine."""
 
@@ -107,6 +91,8 @@ class Jobs:
         self.settings = settings
         self.jobs: dict[str, Kept] = {}
         """By printed id, in the order in which they were begun."""
+        self.gone: dict[str, JobGone] = {}
+        """Forgotten jobs whose output may not be removed yet."""
         self._wall_ms = 0
         self._out: list[Effect] = []
 
@@ -134,6 +120,8 @@ class Jobs:
         for kept in found:
             if kept.record.row.state == "running":
                 self._order(kept)
+        self.gone = {record.job: record for record in records.values() if isinstance(record, JobGone)}
+        self._remove_outputs()
         return self._out
 
     def handle(self, event: Event) -> Sequence[Effect]:
@@ -156,9 +144,12 @@ class Jobs:
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return tuple(
-            (name, kept.record, tuple(kept.log), kept.runner, tuple(kept.followers))
-            for name, kept in self.jobs.items()
+        return (
+            tuple(
+                (name, kept.record, tuple(kept.log), kept.runner, tuple(kept.followers))
+                for name, kept in self.jobs.items()
+            ),
+            tuple(self.gone),
         )
 
     def copy(self) -> Self:
@@ -173,7 +164,15 @@ class Jobs:
                 self._closed(connection)
             case Asked(JobNote() as frame):
                 self._note(connection, frame)
-            case Asked(JobStart() | JobList() | JobFollow() | JobCancel() | JobTake() | JobSave() as frame):
+            case Asked(
+                JobStart()
+                | JobList()
+                | JobFollow()
+                | JobCancel()
+                | JobForget()
+                | JobTake()
+                | JobSave() as frame
+            ):
                 try:
                     self._answer(connection, message, frame)
                 except HoldallError as error:
@@ -185,7 +184,7 @@ class Jobs:
         self,
         connection: str,
         asked: Asked,
-        frame: JobStart | JobList | JobFollow | JobCancel | JobTake | JobSave,
+        frame: JobStart | JobList | JobFollow | JobCancel | JobForget | JobTake | JobSave,
     ) -> None:
         match frame:
             case JobStart():
@@ -201,6 +200,13 @@ class Jobs:
                 self._follow(connection, frame, self._named(frame.job, asked))
             case JobCancel():
                 self._cancel(connection, frame, self._named(frame.job, asked))
+            case JobForget(n):
+                kept = self._named(frame.job, asked)
+                if kept.record.row.state == "running":
+                    short = short_id(kept.record.row.job)
+                    raise Refused(f"job {short} is not over. End it first: holdall job cancel {short}")
+                self._forget(kept)
+                self._tell(connection, JobForgotten(n, kept.row))
             case JobTake(n):
                 kept = self._named(frame.job, asked)
                 kept.runner = (connection, n)
@@ -248,7 +254,7 @@ class Jobs:
         at = min(frame.since, len(kept.log))
         first = True
         while first or at < len(kept.log):
-            piece = _piece(kept.log[at : at + ENTRIES_PER_FRAME_MAX], full=not first)
+            piece = piece_of(kept.log[at : at + ENTRIES_PER_FRAME_MAX], full=not first)
             end = at + len(piece)
             more = end < len(kept.log) or not (frame.once or is_over)
             told = JobTold(
@@ -313,7 +319,7 @@ class Jobs:
         more = row.state == "running"
         at = since
         while True:
-            piece = _piece(kept.log[at : at + ENTRIES_PER_FRAME_MAX], full=True)
+            piece = piece_of(kept.log[at : at + ENTRIES_PER_FRAME_MAX], full=True)
             end = at + len(piece)
             for connection, number in kept.followers:
                 self._tell(
@@ -352,6 +358,9 @@ class Jobs:
                 kept = self.jobs.get(job)
                 if kept is not None and kept.record.row.folder != folder:
                     self._update(kept, folder=folder)
+            case OutputGone(job):
+                if self.gone.pop(job, None) is not None:
+                    self._out.append(Forget(f"gone/{job}"))
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} of the driver is not for jobs")
 
@@ -378,23 +387,25 @@ class Jobs:
             self._out.append(Save(f"job/{row.job}", kept.record))
 
     def _forget_old(self) -> None:
-        over = [name for name, kept in self.jobs.items() if kept.record.row.state != "running"]
-        for name in over[: max(0, len(over) - FINISHED_KEPT)]:
-            kept = self.jobs.pop(name)
-            self._out += [Forget(f"entry/{name}/{number:06d}") for number in range(len(kept.log))]
-            self._out += [Forget(f"body/{name}"), Forget(f"job/{name}")]
+        over = [kept for kept in self.jobs.values() if kept.record.row.state != "running"]
+        over.sort(key=lambda kept: kept.record.row.ended_ms or 0)
+        for kept in over[: max(0, len(over) - FINISHED_KEPT)]:
+            self._forget(kept)
+
+    def _forget(self, kept: Kept) -> None:
+        row = kept.record.row
+        del self.jobs[row.job]
+        self._out += [Forget(f"entry/{row.job}/{number:06d}") for number in range(len(kept.log))]
+        self._out += [Forget(f"body/{row.job}"), Forget(f"job/{row.job}")]
+        self.gone[row.job] = JobGone(row.job, row.uid, row.user)
+        self._out.append(Save(f"gone/{row.job}", self.gone[row.job]))
+        self._remove_outputs()
+
+    def _remove_outputs(self) -> None:
+        """Those of before, too: the driver tells of what is certainly removed when it is asked again."""
+        for one in self.gone.values():
+            order = RemoveOutput(one.job, one.uid, one.user)
+            self._out.append(Send(Address(self.settings.node, RUNNERS), order))
 
     def _tell(self, connection: str, frame: frames.FromNode) -> None:
         self._out.append(Send(Address(self.settings.node, SESSION + connection), frame))
-
-
-def _piece(entries: Sequence[bytes], *, full: bool) -> tuple[bytes, ...]:
-    """As many of the first entries as a frame takes; few beside a job's body, which is in the first one."""
-    room = ENTRIES_BYTES_MAX if full else 0
-    piece: list[bytes] = []
-    for entry in entries:
-        room -= len(entry) + 8
-        if room < 0:
-            break
-        piece.append(entry)
-    return tuple(piece)

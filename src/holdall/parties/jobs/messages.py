@@ -32,7 +32,15 @@ class JobEntry(msgspec.Struct, frozen=True, tag="job_entry"):
     entry: bytes
 
 
-JobRecords: TypeAlias = JobRecord | JobBody | JobEntry
+class JobGone(msgspec.Struct, frozen=True, tag="job_gone"):
+    """A job that was forgotten, until its output is certainly removed."""
+
+    job: str
+    uid: int
+    user: str
+
+
+JobRecords: TypeAlias = JobRecord | JobBody | JobEntry | JobGone
 
 
 class StartRunner(msgspec.Struct, frozen=True, tag="start_runner"):
@@ -41,6 +49,20 @@ class StartRunner(msgspec.Struct, frozen=True, tag="start_runner"):
     job: str
     uid: int
     user: str
+
+
+class RemoveOutput(msgspec.Struct, frozen=True, tag="remove_output"):
+    """To `runners`: the job's folder is to go, with all that its commands wrote."""
+
+    job: str
+    uid: int
+    user: str
+
+
+class OutputGone(msgspec.Struct, frozen=True, tag="output_gone"):
+    """From `runners`: there is no such folder any more."""
+
+    job: str
 
 
 class RunnerFailed(msgspec.Struct, frozen=True, tag="runner_failed"):
@@ -57,8 +79,8 @@ class RunnerPlace(msgspec.Struct, frozen=True, tag="runner_place"):
     folder: str
 
 
-ToRunners: TypeAlias = StartRunner
-FromRunners: TypeAlias = RunnerFailed | RunnerPlace
+ToRunners: TypeAlias = StartRunner | RemoveOutput
+FromRunners: TypeAlias = RunnerFailed | RunnerPlace | OutputGone
 
 CODEC.register("jobs", JobRecords)
-CODEC.register("jobs.driver", StartRunner | RunnerFailed | RunnerPlace)
+CODEC.register("jobs.driver", StartRunner | RemoveOutput | RunnerFailed | RunnerPlace | OutputGone)

@@ -1,0 +1,195 @@
+"""Routes about jobs: begun, listed, shown, cancelled, forgotten; and what their commands wrote."""
+
+import asyncio
+import os
+import pwd
+import secrets
+import stat
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from holdall.http import job_words
+from holdall.http.api import Asking, Document, Told
+from holdall.http.problems import Problem
+from holdall.http.speaking import ANSWER_SECONDS_MAX, Talk, once
+from holdall.jobs.client import JobView, start_of, view_of
+from holdall.jobs.entries import Launched
+from holdall.jobs.file import ReadJob, job_of, parse_job
+from holdall.jobs.folders import OUTPUT, attempt_folder
+from holdall.jobs.problems import BadJob, nearest
+from holdall.jobs.problems import Problem as Mistake
+from holdall.jobs.satisfiable import check_needs
+from holdall.jobs.shown import tasks_shown
+from holdall.model import frames
+from holdall.model.errors import BadSpec, Unreachable
+from holdall.model.job_frames import (
+    JobBegun,
+    JobCancel,
+    JobFollow,
+    JobForget,
+    JobForgotten,
+    JobList,
+    JobRow,
+    JobRows,
+    JobTold,
+)
+
+OUTPUTS_MAX = 20
+"""Attempts whose output is in one answer, the youngest."""
+Answered = TypeVar("Answered", bound=frames.FromNode)
+
+
+async def listed(asking: Asking) -> job_words.Jobs:
+    """The jobs of the node that answers, the youngest last."""
+    talk = await asking.place.reading.talk()
+    rows: list[JobRow] = []
+    async for part in talk.answers(JobList(n=talk.number()), within_s=ANSWER_SECONDS_MAX):
+        piece = _expect(part, JobRows)
+        rows += piece.rows
+        if not piece.more:
+            break
+    return job_words.Jobs(jobs=tuple(rows))
+
+
+async def shown(asking: Asking) -> job_words.OneJob:
+    """One job. Everybody who may look sees how it stands, as with claims; its commands are not told."""
+    view = await _look(await asking.place.reading.talk(), asking.path["job"])
+    return job_words.OneJob(job=view.row, tasks=tasks_shown(view))
+
+
+async def logs(asking: Asking) -> job_words.Outputs:
+    """What its commands wrote; for the job's user, the node's and root."""
+    query: job_words.LogsQuery = asking.query
+    talk = await Talk.open(asking.place.orders.socket, for_uid=_uid(asking))
+    try:
+        view = await _look(talk, asking.path["job"])
+    finally:
+        talk.close()
+    names = list(view.machine.task_of)
+    wanted = {name for name in names if query.task in {"", name, view.machine.task_of[name].name}}
+    if not wanted:
+        known = [one.name for one in view.spec.tasks]
+        raise BadSpec(f"no task {query.task[:64]!r} in this job.{nearest(query.task, known)}")
+    begun = [
+        entry
+        for entry in view.log
+        if isinstance(entry, Launched) and entry.instance in wanted and query.attempt in {0, entry.attempt}
+    ]
+    folder = Path(view.row.folder)
+    places = [
+        (one, attempt_folder(folder, names.index(one.instance), one.instance, one.attempt) / OUTPUT)
+        for one in begun[-OUTPUTS_MAX:]
+    ]
+    outputs = await asyncio.to_thread(
+        lambda: tuple(_output(one, file, view.row.uid, query.bytes) for one, file in places)
+    )
+    return job_words.Outputs(outputs=outputs, more=max(0, len(begun) - OUTPUTS_MAX))
+
+
+async def begin(asking: Asking) -> Told:
+    """Begin a job as the caller."""
+    query: job_words.BeginQuery = asking.query
+    uid = _uid(asking)
+    read = _read(asking.body, uid)
+    if query.check:
+        await _check(asking, read)
+    asking.place.audit("job begun", asking.caller, about=read.spec.name)
+    key = query.key or secrets.token_hex(16)
+    answer = await once(
+        asking.place.orders.socket,
+        lambda n: start_of(n, read.spec, key, ()),
+        for_uid=uid,
+        agent=_agent(asking),
+    )
+    row = _expect(answer, JobBegun).row
+    return Told(job_words.Begun(job=row), 201, {"Location": f"/v1/jobs/{row.job}"})
+
+
+async def cancel(asking: Asking) -> job_words.Begun:
+    """Nothing more of it begins, what runs is stopped."""
+    body: job_words.CancelBody = asking.body
+    job = asking.path["job"]
+    asking.place.audit("job cancelled", asking.caller, about=job, reason=body.reason)
+    answer = await once(
+        asking.place.orders.socket, lambda n: JobCancel(n, job, body.reason[:512]), for_uid=_uid(asking)
+    )
+    return job_words.Begun(job=_expect(answer, JobBegun).row)
+
+
+async def forget(asking: Asking) -> job_words.Begun:
+    """A job that is over, its log and its output."""
+    job = asking.path["job"]
+    asking.place.audit("job forgotten", asking.caller, about=job)
+    answer = await once(asking.place.orders.socket, lambda n: JobForget(n, job), for_uid=_uid(asking))
+    return job_words.Begun(job=_expect(answer, JobForgotten).row)
+
+
+def _read(body: "job_words.JobBody | Document", uid: int) -> ReadJob:
+    """The job, whose folders are below its user's home. Raises BadJob."""
+    try:
+        home = Path(pwd.getpwuid(uid).pw_dir)
+    except KeyError:
+        home = Path("/")
+    if not isinstance(body, Document):
+        return job_of(msgspec.to_builtins(body), folder=home)
+    try:
+        text = body.text.decode()
+    except UnicodeDecodeError as error:
+        line = body.text.count(b"\n", 0, error.start) + 1
+        raise BadJob("job", [Mistake("not UTF-8 text", line, 1)]) from None
+    return parse_job(text, source="job", folder=home)
+
+
+async def _check(asking: Asking, read: ReadJob) -> None:
+    parts = await asking.place.reading.get("pools")
+    pools = [row for part in parts for row in part.pools]
+    check_needs(read, pools, here=asking.place.orders.node)
+
+
+async def _look(talk: Talk, job: str) -> JobView:
+    view: JobView | None = None
+    async for part in talk.answers(JobFollow(talk.number(), job, once=True), within_s=ANSWER_SECONDS_MAX):
+        told = _expect(part, JobTold)
+        view = view_of(told) if view is None else view
+        view.add(told)
+        if not told.more:
+            return view
+    raise Unreachable("the node gave an unexpected answer", definite=False)
+
+
+def _output(one: Launched, file: Path, uid: int, most: int) -> job_words.Output:
+    """The end of a file that is its user's own: a link of his must not lead to what is somebody else's."""
+    size, data = 0, b""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return job_words.Output(instance=one.instance, attempt=one.attempt, size=0, text="")
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == uid:
+            size = found.st_size
+            data = os.pread(descriptor, most, max(0, size - most))
+    finally:
+        os.close(descriptor)
+    text = data.decode(errors="replace")
+    return job_words.Output(instance=one.instance, attempt=one.attempt, size=size, text=text)
+
+
+def _expect(answer: frames.FromNode, kind: type[Answered]) -> Answered:
+    if not isinstance(answer, kind):
+        raise Unreachable("the node gave an unexpected answer", definite=False)
+    return answer
+
+
+def _uid(asking: Asking) -> int:
+    if asking.caller.uid is None:
+        raise Problem(
+            "unauthorized", "this is for the job's user. Make an access token: holdall token create NAME"
+        )
+    return asking.caller.uid
+
+
+def _agent(asking: Asking) -> str:
+    return f"{asking.caller.user}@{asking.place.orders.node}"
