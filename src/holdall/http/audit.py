@@ -1,6 +1,6 @@
-"""The audit log: one JSON line for each kick, drain, cleared unit, forgotten node, invitation, job that is begun, cancelled
-or forgotten, token and log-in link, chained by hashes.
+"""The audit log: one JSON line for each change by an operator or a job's user, and for each way in; chained by hashes.
 
+Kicks, drains, cleared units, forgotten nodes, invitations, jobs that are begun, cancelled or forgotten, tokens, log-in links.
 Each line has a hash over itself and the chain before it; whoever changes or removes a line breaks the chain from there
 on. It shows tampering to who has kept a later hash; it does not keep the node's own user from writing all anew.
 """
