@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 
 from holdall.node.location.by_table import TableOrFirst
-from holdall.node.location.leadership import FirstNode, Told
+from holdall.node.location.leadership import DOUBT_MS, FirstNode, Told
 
 
 class Table:
@@ -141,5 +141,28 @@ def test_servers_without_a_table_leave_it_to_the_first_node() -> None:
         case.at(5_000, "this server has no JetStream")
         assert case.told == [("a", 0)]
         await case.part.close()
+
+    run(scene())
+
+
+def test_who_leaves_heartbeats_unanswered_is_passed_over_until_the_directory_must_know() -> None:
+    there, silent, now_ms = ["a", "c"], "", 0
+    told: list[tuple[str, int]] = []
+    first = FirstNode("b", lambda: there, silent=lambda: silent, clock_ms=lambda: now_ms)
+
+    async def scene() -> None:
+        nonlocal silent, now_ms
+        await first.open(lambda node, epoch: told.append((node, epoch)))
+        silent = "a"
+        first.look()
+        # The host has another manager then, which answers; the dead one is heard of for a while yet.
+        silent, now_ms = "", DOUBT_MS - 1
+        first.look()
+        assert [node for node, _ in told] == ["a", "b"]
+        assert told[-1][1] > 0
+        now_ms = DOUBT_MS
+        first.look()
+        assert [node for node, _ in told] == ["a", "b", "a"]
+        await first.close()
 
     run(scene())

@@ -63,6 +63,8 @@ class HostManager:
         self.settings = settings
         self.host = HostRecord()
         self.quarantined = False
+        self.unanswered = 0
+        """Heartbeats since the manager spoke last. For whoever elects one; nothing is decided by it here."""
         self._incarnation, self._seq = 1, 0
         self._askers = askers or ByAddress()
         self._manages = manages
@@ -129,6 +131,7 @@ class HostManager:
         out: Effects = []
         if managers != self.settings.managers:
             self.settings = self.book.settings = msgspec.structs.replace(self.settings, managers=managers)
+            self.unanswered = 0
             self._hello(out)
             self._arm_heartbeat(out)
         return out
@@ -206,6 +209,7 @@ class HostManager:
             case m.Revoke():
                 self.book.revoke(message.lease, message.grace_ms, message.why, out)
             case m.Welcome():
+                self.unanswered = 0 if sender in self.settings.managers else self.unanswered
                 if message.epoch >= self.host.epoch and not message.known:
                     out.append(Send(sender, self._hello_message()))
             case h.Drained():
@@ -214,6 +218,8 @@ class HostManager:
                 self.book.measured(message)
             case h.Drain():
                 self._drain(message, out)
+            case h.Review(grace_ms):
+                self.book.review(self._policy, grace_ms, out)
             case h.Undrain():
                 self._keep(msgspec.structs.replace(self.host, draining=False, drain_ms=None), out)
                 out.append(CancelTimer(DRAIN_TIMER))
@@ -255,6 +261,7 @@ class HostManager:
         match kind:
             case "heartbeat":
                 self._seq += 1
+                self.unanswered += 1
                 self._tell(self._heartbeat(), out)
                 self._arm_heartbeat(out)
             case "quarantine":

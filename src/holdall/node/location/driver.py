@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from holdall.leases.negotiation.members import SUSPECT_BEATS
 from holdall.machine.contract import Address
 from holdall.machine.host import Host
 from holdall.node.location.by_table import TableLeadership, TableOrFirst
@@ -10,7 +11,8 @@ from holdall.node.loop import Loop
 from holdall.parties.directory.machine import Directory
 from holdall.parties.directory.messages import DIRECTORY
 from holdall.parties.directory.view import DirectoryView
-from holdall.parties.location.messages import LOCATION, NEGOTIATOR, Led, Rate
+from holdall.parties.location.host_side import HostSide
+from holdall.parties.location.messages import HOST, LOCATION, NEGOTIATOR, Led, Rate
 from holdall.parties.location.negotiator import Negotiator
 from holdall.parties.messages import NODE
 
@@ -27,7 +29,8 @@ class LocationDriver:
         self._leadership: Leadership | None = None
         if location:
             heard = heard_at(location, loop.host)
-            first, table = FirstNode(self._node, heard), leadership(location)
+            first = FirstNode(self._node, heard, silent=silent_manager(loop.host))
+            table = leadership(location)
             self._leadership = first if table is None else TableOrFirst(self._node, table, first, heard=heard)
 
     async def open(self) -> None:
@@ -47,6 +50,18 @@ class LocationDriver:
 
     def _told(self, node: str, epoch: int) -> None:
         self._loop.put(LOCATION, Address(self._node, NODE), Led(node, epoch))
+
+
+def silent_manager(host: Host) -> Callable[[], str]:
+    """The manager that leaves the heartbeats of this node's host unanswered; empty: none does."""
+
+    def silent() -> str:
+        side = host.parts.get(HOST)
+        if not isinstance(side, HostSide) or side.manager.unanswered <= SUSPECT_BEATS:
+            return ""
+        return next((one.node for one in side.manager.settings.managers if one.node != host.node), "")
+
+    return silent
 
 
 def heard_at(location: str, host: Host) -> Callable[[], Sequence[str]]:

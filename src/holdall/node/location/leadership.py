@@ -9,9 +9,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from holdall.node.clock import wall_ms
+from holdall.node.clock import boottime_ms, wall_ms
 
 LOOK_EVERY_S = 1.0
+DOUBT_MS = 30_000
+"""Who does not answer is passed over for so long. By then the directory knows whether it is silent."""
 
 Told: TypeAlias = Callable[[str, int], None]
 """(node id of the leader, its epoch), on each change. No node (empty) and epoch 0: nobody is known to lead."""
@@ -36,13 +38,28 @@ class Leadership(Protocol):
 class FirstNode:
     """The node with the smallest id of those that are heard leads. Its epoch is the wall clock in ms when it began to.
 
-    Two nodes that do not hear each other both lead; their hosts obey the later one.
+    That a node is gone gets about in some ten seconds. A manager that leaves its hosts' heartbeats unanswered is passed over
+    sooner, by each host for itself. Two nodes that do not hear each other both lead; their hosts obey the later one.
     """
 
-    def __init__(self, own: str, heard: Callable[[], Sequence[str]]) -> None:
-        """`heard`: the ids of the location's other nodes that are heard now."""
+    def __init__(
+        self,
+        own: str,
+        heard: Callable[[], Sequence[str]],
+        *,
+        silent: Callable[[], str] = str,
+        clock_ms: Callable[[], int] = boottime_ms,
+    ) -> None:
+        """`heard`: the ids of the location's other nodes that are heard now.
+
+        `silent`: the manager that does not answer this node's host; empty: none.
+        """
         self._own = own
         self._heard = heard
+        self._silent = silent
+        self._clock_ms = clock_ms
+        self._doubted: dict[str, int] = {}
+        """Node -> until when it is passed over."""
         self._leader, self._epoch = "", 0
         self._told: Told = _nobody
         self._looking: asyncio.Task[None] | None = None
@@ -55,7 +72,11 @@ class FirstNode:
 
     def look(self) -> None:
         """Find out who is the first now, and tell a change."""
-        leader = min((self._own, *self._heard()))
+        now_ms, silent = self._clock_ms(), self._silent()
+        if silent:
+            self._doubted[silent] = now_ms + DOUBT_MS
+        there = (one for one in self._heard() if self._doubted.get(one, 0) <= now_ms)
+        leader = min((self._own, *there))
         if leader == self._leader:
             return
         self._leader = leader

@@ -22,7 +22,7 @@ from holdall.parties.location.answering import Answering
 from holdall.parties.location.dealings import Dealings, NegotiatorSettings, Outcomes
 from holdall.parties.location.turns import TURNS, EndTurn, TakeTurn
 
-TURN_WAIT_MS = 10_000
+TURN_WAIT_MS = 14_000
 """A turn is waited for so long; those before it are asked for one after the other, mostly within a second each."""
 TURN_LOOK_MS = 3000
 """So often the one who keeps the turns may be another: the one that did may be gone."""
