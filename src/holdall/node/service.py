@@ -30,6 +30,7 @@ from holdall.node.identity import identity_of
 from holdall.node.location.configured import PolicySettings
 from holdall.node.location.driver import LocationDriver, names_of, rates
 from holdall.node.location.obeyed import Obeyed
+from holdall.node.location.reviewing import Reviewing
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
 from holdall.node.membership import Seat, join, seat_of
@@ -103,6 +104,7 @@ class Service:
         self._loop: Loop | None = None
         self._location: LocationDriver | None = None
         self._obeyed = Obeyed(PolicySettings())
+        self._reviewing: Reviewing | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._recorder: Recorder | None = None
         self._listener: socket.socket | None = None
@@ -227,6 +229,7 @@ class Service:
         ports.put = ports.bus.put = loop.put
         self._location = LocationDriver(self.settings.node.location, loop, self.seat.leadership)
         ports.deposed = self._location.deposed
+        self._reviewing = Reviewing(host, loop.put, lambda: self._obeyed.may_revoke)
         self._admission.begin(loop)
         loop.begin(start.boot, is_first=start.is_blank)
         return ports
@@ -238,6 +241,8 @@ class Service:
             self._ports.open()
         if self._location is not None:
             await self._location.open()
+        if self._reviewing is not None:
+            self._reviewing.now(self.settings.policy.revoke_grace_ms)
 
     async def until_stopped(self) -> None:
         """Serve until `stop`. Raises NodeFailed when the node can't go on."""
@@ -291,6 +296,8 @@ class Service:
         if more:
             self.log.warning(more)
         self._reloaded(fresh)
+        if self._reviewing is not None:
+            self._reviewing.now(fresh.policy.revoke_grace_ms)
 
     def _reloaded(self, fresh: Settings) -> None:
         if self._loop is None:
@@ -306,6 +313,8 @@ class Service:
     async def close(self) -> None:
         """Give everything back. The journal is left whole and on the disk."""
         self._stopped.set()
+        if self._reviewing is not None:
+            self._reviewing.close()
         if self._loop is not None:
             self._loop.stop()
         if self._location is not None:

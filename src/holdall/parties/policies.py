@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from holdall.leases.negotiation.interfaces import Allowed, Asker, Holding, TermAsk
 from holdall.model.terms import DURATION, Value
 from holdall.policy.conditions import Moments
-from holdall.policy.evaluation import Ask, Held, evaluate
+from holdall.policy.evaluation import Ask, Held, evaluate, revoked_by
 from holdall.policy.rules import Agent, Policy, Scope
 
 
@@ -29,8 +29,25 @@ class PolicyOfFile:
 
     def may_have(self, ask: TermAsk, holdings: Sequence[Holding]) -> Allowed:
         """What is left of a term, or of the lease duration; `amount` 0 refuses, None leaves all that is asked."""
+        decision = evaluate([self._policy], self._question(ask, holdings), self._moments)
+        found = decision.duration if ask.term == DURATION else decision.terms[ask.term]
+        group = next((share.group for share in found.shares if share.scope == self._scope), "")
+        if found.amount == found.asked:
+            return Allowed(group=group)
+        assert isinstance(found.amount, int)  # noqa: S101  # only amounts are lessened, and what is refused is 0
+        return Allowed(amount=found.amount, rule=found.rule, group=group)
+
+    def revoked_by(self, ask: TermAsk, holdings: Sequence[Holding]) -> str:
+        """The rule with `revoke` that ends a live lease with so much of the term; empty: none does."""
+        return revoked_by(self._policy, self._question(ask, holdings), self._moments)
+
+    def rank(self, host: str) -> int:
+        """Of a host, among proposals that are equally close."""
+        return self._policy.rank(host)
+
+    def _question(self, ask: TermAsk, holdings: Sequence[Holding]) -> Ask:
         terms: dict[str, Value] = {} if ask.term == DURATION else {ask.term: ask.amount}
-        question = Ask(
+        return Ask(
             agent=agent_of(ask.asker),
             terms=terms,
             duration_ms=ask.duration_ms,
@@ -41,17 +58,6 @@ class PolicyOfFile:
                 if one.term == ask.term and not isinstance(one.amount, bool | str)
             ],
         )
-        decision = evaluate([self._policy], question, self._moments)
-        found = decision.duration if ask.term == DURATION else decision.terms[ask.term]
-        group = next((share.group for share in found.shares if share.scope == self._scope), "")
-        if found.amount == found.asked:
-            return Allowed(group=group)
-        assert isinstance(found.amount, int)  # noqa: S101  # only amounts are lessened, and what is refused is 0
-        return Allowed(amount=found.amount, rule=found.rule, group=group)
-
-    def rank(self, host: str) -> int:
-        """Of a host, among proposals that are equally close."""
-        return self._policy.rank(host)
 
 
 def agent_of(asker: Asker) -> Agent:

@@ -24,14 +24,14 @@ def nodes() -> Iterator[Together]:
         yield made
 
 
-def obeying(nodes: Together, **files: str) -> dict[str, Path]:
+def obeying(nodes: Together, *, grace: str = "10s", **files: str) -> dict[str, Path]:
     """A node with these policies: `file` of the host, `location` of its location."""
     paths = {key: nodes.folder / f"{key}.toml" for key in files}
     for key, text in files.items():
         paths[key].write_text(text)
     named = "".join(f'{key} = "{path}"\n' for key, path in paths.items())
     config = nodes.folder / "lab1.toml"
-    text = f"{net('100kB/s')}[policy]\n{named}"
+    text = f'{net("100kB/s")}[policy]\nrevoke_grace = "{grace}"\n{named}'
     start(nodes, "lab1", text)
     # To be read again: what the node was started with, from a file.
     service = nodes.nodes["lab1"]
@@ -74,6 +74,40 @@ def test_p1_a_limit_of_host_or_location_is_obeyed_and_read_again(nodes: Together
     nodes.call(nodes.nodes["lab1"].reload)
     until(lambda: nodes.logs["lab1"].getvalue().count('"reloaded"') == 2, "it was read again")
     assert granted(nodes, "r3", 50_000) == "policy.access"
+
+
+def reloaded(nodes: Together, path: Path, text: str) -> None:
+    path.write_text(text)
+    log = nodes.logs["lab1"]
+    before = log.getvalue().count('"reloaded"')
+    nodes.call(nodes.nodes["lab1"].reload)
+    until(lambda: log.getvalue().count('"reloaded"') > before, "it was read again")
+
+
+@pytest.mark.parametrize("scope", ["file", "location"])
+def test_a_rule_with_revoke_ends_the_youngest_lease_and_a_rule_without_none(
+    nodes: Together, scope: str
+) -> None:
+    paths = obeying(nodes, grace="0s", **{scope: ALLOW})
+    with Client(nodes, "lab1") as client:
+        leases: list[str] = []
+        for name in ("r1", "r2"):
+            taken = client.offer(wants(name, 40_000, duration=600_000), take=True)
+            assert isinstance(taken, f.LeaseIs), taken
+            leases.append(taken.document.lease)
+
+        def states() -> list[tuple[str, str]]:
+            answers = [client.ask(f.AskStatus(lease)) for lease in leases]
+            return [(one.document.state, one.document.why) for one in answers if isinstance(one, f.LeaseIs)]
+
+        tight = limit("half", "1MB/s").replace('max = "1MB/s"', 'fraction = "1/2"')
+        reloaded(nodes, paths[scope], ALLOW + tight)
+        assert granted(nodes, "r3", 20_000) == "half"
+        assert states() == [("active", ""), ("active", "")]
+        reloaded(nodes, paths[scope], ALLOW + tight + "revoke = true\n")
+        why = f"rule half of the {'host' if scope == 'file' else 'location'}'s policy"
+        until(lambda: states() == [("active", ""), ("revoked", why)], "the younger one is over")
+        assert granted(nodes, "r4", 20_000) == 10_000
 
 
 def test_both_policies_apply_and_the_smaller_amount_wins(nodes: Together) -> None:

@@ -13,6 +13,7 @@ from holdall.leases.negotiation.allotment import Allotments
 from holdall.leases.negotiation.interfaces import Asker, Holding
 from holdall.leases.negotiation.looking import Leases, SharesAre, leases_part
 from holdall.leases.negotiation.records import LEASE_PREFIX, HeldLease
+from holdall.leases.negotiation.reviewing import Live, revoked
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.states import OPEN, TERMINAL, Occurrence, following, is_legal
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
@@ -185,6 +186,16 @@ class HostBook:
         else:
             out.append(SetTimer(f"revoke/{record.hold}", grace_ms))
 
+    def review(self, policy: object, grace_ms: int, out: Effects) -> None:
+        """Live leases that a rule of the policy ends are revoked. One that is to end already is left alone."""
+        live = [
+            Live(one.lease, one.fence, one.asker, one.duration, one.terms)
+            for one in self.held.values()
+            if one.state == "active" and one.revoked_after_ms is None
+        ]
+        for lease, rule in revoked(live, policy, self._capacity):
+            self.revoke(lease, grace_ms, f"rule {rule} of the host's policy", out)
+
     def units_lost(self, hold: str, pool: str, out: Effects) -> None:
         """Its pool's manager has taken units away: what is held or leased with them is over."""
         record = self.held.get(hold)
@@ -345,6 +356,10 @@ class HostBook:
 
     def _life_ms(self, duration: int) -> int:
         return duration + -(-duration * self.settings.rho_ppm // PPM)
+
+    def _capacity(self, term: str) -> int | None:
+        sharing = self.allotments.sharings.get(term)
+        return None if sharing is None else sharing.capacity
 
     def tell(self, message: Message, out: Effects) -> None:
         """To all managers of the location."""

@@ -10,6 +10,7 @@ import msgspec
 
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker, Holding
+from holdall.leases.negotiation.reviewing import Live
 from holdall.leases.negotiation.states import TERMINAL
 from holdall.machine.contract import Address, CancelTimer, Message, Send, SetTimer
 from holdall.model.terms import LeaseDocument
@@ -171,6 +172,16 @@ class Desk:
             Holding(self._askers.get(one.holder, Asker(one.holder)), status.name, status.granted)
             for one in found
             for status in one.terms
+        ]
+
+    def live(self) -> list[Live]:
+        """Leases that live, with whom they are of."""
+        return [
+            Live(
+                one.lease, one.fence, self._askers.get(one.holder, Asker(one.holder)), one.duration, one.terms
+            )
+            for one in self.leases.values()
+            if one.state == "active"
         ]
 
     # ------------------------------------------------------------ inside

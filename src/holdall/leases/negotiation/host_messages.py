@@ -107,6 +107,12 @@ class Undrain(msgspec.Struct, frozen=True, tag="undrain"):
     """From the operator's part: take leases again. Revocations that were announced stay."""
 
 
+class Review(msgspec.Struct, frozen=True, tag="review"):
+    """From the node's driver, to the host's manager and the location's: end what the policy in force ends, after the grace."""
+
+    grace_ms: int
+
+
 HostNeighbour: TypeAlias = (
     WantUnits
     | KeepUnits
@@ -121,6 +127,7 @@ HostNeighbour: TypeAlias = (
     | Measured
     | Drain
     | Undrain
+    | Review
 )
 
 CODEC.register("negotiation-host", HostNeighbour)

@@ -91,7 +91,7 @@ class Intake:
         for name in sorted(terms):
             asked = terms[name]
             allowed = self._policy.may_have(
-                TermAsk(asker, name, asked.amount, duration, terms=amounts), holdings
+                TermAsk(asker, name, asked.amount, duration, self._members.capacity(name), amounts), holdings
             )
             if allowed.amount is None:
                 continue

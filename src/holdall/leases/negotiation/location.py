@@ -9,12 +9,14 @@ from typing import Self
 
 import msgspec
 
+from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.desk import Desk, OpenOffer
 from holdall.leases.negotiation.intake import Intake, Plan
 from holdall.leases.negotiation.interfaces import AllowAll, Askers, ByAddress, Policy
 from holdall.leases.negotiation.members import Members
+from holdall.leases.negotiation.reviewing import revoked
 from holdall.leases.negotiation.rounds import Round, new_round, offered_document
 from holdall.leases.negotiation.settling import SETTLE_TIMER, Kept, Settling, settle_ms
 from holdall.machine.contract import (
@@ -136,6 +138,11 @@ class LocationManager:
                 self._pass_on(sender, message.lease, message, m.UnknownLease(message.lease), out)
             case m.RenewLeases():
                 self._renew(sender, message, out)
+            case h.Review(grace_ms):
+                for lease, rule in revoked(self.desk.live(), self._policy, self.members.capacity):
+                    why = f"rule {rule} of the location's policy"
+                    host = self.desk.leases[lease].host
+                    self._to_host(host, m.Revoke(self.epoch, lease, grace_ms, why), out)
             case m.Lead():
                 if message.epoch > self.epoch:
                     self._lead(message.epoch, out)

@@ -93,6 +93,16 @@ class Members:
             if member.presence == "live" and not member.draining
         }
 
+    def capacity(self, term: str) -> int | None:
+        """Of all hosts together that are not gone, for a location's limits; None: it is no capacity of theirs."""
+        terms = [
+            found
+            for one in self.known.values()
+            if one.presence != "gone" and (found := one.template.terms.get(term)) is not None
+        ]
+        amounts = [one.max for one in terms if one.kind == "capacity" and one.max is not None]
+        return sum(amounts) if amounts else None
+
     def templates(self) -> m.Templates:
         """As agents see them: those of suspect hosts stay, and are flagged; those of hosts that are gone are not shown."""
         there = [one for one in self.known.values() if one.presence != "gone" and not one.draining]

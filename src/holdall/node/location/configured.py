@@ -52,3 +52,5 @@ class PolicySettings(msgspec.Struct, frozen=True):
     """Of this host."""
     location: Path | None = None
     """Of the location, while this node manages it."""
+    revoke_grace_ms: int = 10_000
+    """What a rule with `revoke` leaves a holder."""

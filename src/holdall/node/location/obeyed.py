@@ -14,7 +14,7 @@ from holdall.node.location.configured import PolicySettings
 from holdall.node.policies import Moment, load_policy
 from holdall.parties.location.parts import Policies
 from holdall.parties.policies import PolicyOfFile
-from holdall.policy.rules import Fair, Policy, Scope
+from holdall.policy.rules import Deny, Fair, Limit, Policy, Scope
 
 
 class Obeyed:
@@ -35,6 +35,12 @@ class Obeyed:
         if self._location is not None:
             made.location = self._location
         return made
+
+    @property
+    def may_revoke(self) -> bool:
+        """Whether a rule of either file may end live leases."""
+        files = (one.file for one in (self._host, self._location) if one is not None)
+        return any(isinstance(rule, Deny | Limit) and rule.revoke for file in files for rule in file.rules)
 
     async def reload(self, settings: PolicySettings) -> str:
         """Obey what the files say now. Raises BadConfig; nothing is changed then. Returns what needs a new start, or "".
@@ -74,6 +80,9 @@ class _InForce:
 
     def may_have(self, ask: TermAsk, holdings: Sequence[Holding]) -> Allowed:
         return self._inner.may_have(ask, holdings)
+
+    def revoked_by(self, ask: TermAsk, holdings: Sequence[Holding]) -> str:
+        return self._inner.revoked_by(ask, holdings)
 
     def rank(self, host: str) -> int:
         return self._inner.rank(self._name_of(host))

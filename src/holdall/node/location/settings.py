@@ -67,8 +67,11 @@ def read_negotiation(source: Source, values: Mapping[str, object]) -> Negotiatio
 
 def read_policy_files(source: Source, values: Mapping[str, object], path: Path | None) -> PolicySettings:
     """`[policy]`; files are named relative to the configuration. Raises BadConfig."""
-    table = Table(source, values, "[policy]", known=("file", "location"))
-    return PolicySettings(table.file("file", path), table.file("location", path))
+    table = Table(source, values, "[policy]", known=("file", "location", "revoke_grace"))
+    grace_ms = table.duration(
+        "revoke_grace", PolicySettings().revoke_grace_ms, least=0, most=_DURATION_MS_MAX
+    )
+    return PolicySettings(table.file("file", path), table.file("location", path), grace_ms)
 
 
 def _listed(source: Source, values: Mapping[str, object], name: str) -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ from typing import Self
 
 import msgspec
 
+from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Policy
 from holdall.leases.negotiation.location import LocationManager, LocationSettings
@@ -91,6 +92,8 @@ class Candidate:
                 return ()
             case Led() if sender == Address(self.settings.node, NODE):
                 return self._led(message)
+            case h.Review() if sender == Address(self.settings.node, NODE):
+                return self._manage(Received(self._own, message)) if self.leads else ()
             case OnBehalf():
                 self._vouching.check_behalf(sender, message)
                 return self._of_agent(sender, message)

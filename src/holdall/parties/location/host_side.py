@@ -23,7 +23,7 @@ from holdall.machine.contract import (
 )
 from holdall.parties.location.messages import LOCATION, ManagedBy, OnBehalf
 from holdall.parties.location.vouching import Vouching, Whom
-from holdall.parties.messages import AGENT
+from holdall.parties.messages import AGENT, NODE
 from holdall.parties.neighbours import Neighbours
 
 _OF_AGENT = (
@@ -85,6 +85,8 @@ class HostSide:
             return self.manager.handle(Received(sender, message.message))
         if isinstance(message, h.Drain | h.Undrain) and sender != self._agent:
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: that is not for it to say")
+        if isinstance(message, h.Review) and sender != Address(self._own.node, NODE):
+            raise ProtocolViolation(f"Review from {sender}: that is not for it to say")
         if isinstance(message, _OF_AGENT):
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: for whom?")
         return self.manager.handle(event)
