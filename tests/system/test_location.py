@@ -145,3 +145,32 @@ def test_a_killed_host_comes_back_with_its_leases_and_grants_nothing_twice(hosts
     assert offer["terms"][0]["granted"] == 20_000
     renewed = told(one, "renew", there["lease"], "--duration", "30s")["lease"]
     assert (renewed["revision"], renewed["fence"]) == (2, there["fence"])
+
+
+def test_a_killed_host_is_suspect_then_gone_and_back_as_a_new_incarnation(hosts: System) -> None:
+    one, two = at_location(hosts, "a", "b")
+    until(lambda: host_count(one) == host_count(two) == 2, "both hosts are known")
+    (row,) = told(one, "list")["locations"]
+    asking, victim = (one, two) if row["manager"] == "lab-a" else (two, one)
+
+    def of_victim() -> dict[str, Any]:
+        (found,) = (row for row in told(asking, "list", "prague")["hosts"] if row["host"] == victim.name)
+        return dict(found)
+
+    before = of_victim()
+    assert before["presence"] == "live"
+    victim.kill()
+    seen = [before["presence"]]
+
+    def is_gone() -> bool:
+        presence = of_victim()["presence"]
+        if presence != seen[-1]:
+            seen.append(presence)
+        return bool(presence == "gone")
+
+    until(is_gone, "ten heartbeats are missing")
+    assert seen == ["live", "suspect", "gone"]
+    assert f"{victim.name}  gone" in asking.command("location", "list", "prague").stdout
+    victim.serve()
+    until(lambda: of_victim()["presence"] == "live", "it is back")
+    assert of_victim()["incarnation"] > before["incarnation"]

@@ -22,12 +22,27 @@ Hold = Annotated[
 ]
 
 
-@app.command("list", epilog="Examples: holdall location list · holdall location list --json")
-def list_locations(json: Json = False, url: Url = "") -> None:
-    """All locations of the system: their managers, nodes and templates."""
+@app.command(
+    "list",
+    epilog="Examples: holdall location list · holdall location list --json · holdall location list prague (its hosts)",
+)
+def list_locations(
+    location: Annotated[
+        str,
+        typer.Argument(
+            metavar="[LOCATION]", help="Show the hosts of this one, and which of them are silent."
+        ),
+    ] = "",
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """All locations of the system: their managers, nodes and templates; or all hosts of one."""
     from holdall.cli import location_shown
 
-    location_shown.locations(url, as_json=json)
+    if location:
+        location_shown.hosts(location, url, as_json=json)
+    else:
+        location_shown.locations(url, as_json=json)
 
 
 @app.command(epilog="Examples: holdall location templates prague · holdall location templates prague --json")

@@ -8,6 +8,7 @@ from holdall.client.location_talk import LocationTalk
 from holdall.client.location_words import over
 from holdall.model import location_frames as f
 from holdall.model.durations import show_duration
+from holdall.model.location_rows import HostRow
 from holdall.model.terms import LeaseDocument, Template, TemplateTerm, TermStatus, Value
 
 
@@ -30,6 +31,35 @@ def locations(url: str, *, as_json: bool) -> None:
             for row in rows
         ],
         empty='no location is known. Write location = "NAME" below [node] in a configuration',
+    )
+
+
+def hosts(location: str, url: str, *, as_json: bool) -> None:
+    """Of one location, as its manager knows them."""
+    rows: list[HostRow] = []
+    with converse(url) as node:
+        talk = LocationTalk(node)
+        found = talk.expect(f.AskHosts(location), f.HostsAre)
+        rows += found.rows
+        while found.next:
+            found = talk.expect(f.AskHosts(location, found.next), f.HostsAre)
+            rows += found.rows
+    if as_json:
+        print_json("hosts", rows, location=location, manager=found.manager)
+        return
+    print_table(
+        ("HOST", "STATE", "INCARNATION", "TEMPLATE", "FREE"),
+        [
+            (
+                plain(row.host),
+                f"{row.presence}, draining" if row.draining else row.presence,
+                str(row.incarnation),
+                row.template,
+                " · ".join(f"{plain(term)} {amount:,}" for term, amount in sorted(row.free.items())),
+            )
+            for row in rows
+        ],
+        empty=f"no host of {plain(location)} offers anything now. Add a [[capacity]] to a node's configuration",
     )
 
 
