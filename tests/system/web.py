@@ -116,10 +116,13 @@ def _events(lines: http.client.HTTPResponse) -> Iterator[tuple[str, str, Any]]:
 
 
 @contextlib.contextmanager
-def web(*, http_settings: str = "") -> Generator[Web]:
-    """A new node with a port, serving."""
+def web(*, http_settings: str = "", location: str = "") -> Generator[Web]:
+    """A new node with a port, serving. With a `location` it has some bandwidth to share there."""
     with lab() as node:
         text = CONFIG.replace('listen = "off"', 'listen = "127.0.0.1:0"')
+        if location:
+            text = text.replace("[node]\n", f'[node]\nlocation = "{location}"\n')
+            text += '\n[[capacity]]\nname = "net.tx"\namount = "100kB/s"\nsharing = "fair"\n'
         node.configure(text + (f"\n[http]\n{http_settings}\n" if http_settings else ""))
         node.start("--new")
         yield Web(node)
