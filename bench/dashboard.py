@@ -37,11 +37,11 @@ TURN_S = 4.0
 TURNED = ("pools", "waits", "leases", "nodes", "log", "now")
 
 USEFUL = """() => [...document.querySelectorAll('.tile')].some(
-  (tile) => tile.innerText.includes('10\\u202f000')) && performance.now()"""
+  (tile) => tile.textContent.includes('10\\u202f000')) && performance.now()"""
 HELD = """(leases) => [...document.querySelectorAll('.tile')].some(
-  (tile) => tile.innerText.includes(`by ${leases} leases`)) && Date.now()"""
+  (tile) => tile.textContent.includes(`by ${leases} leases`)) && Date.now()"""
 TOLD = """(unit) => [...document.querySelectorAll('tbody tr')].some(
-  (row) => row.innerText.includes('granted') && row.innerText.includes(unit)) && Date.now()"""
+  (row) => row.textContent.includes('granted') && row.textContent.includes(unit)) && Date.now()"""
 
 
 class Grants(threading.Thread):
@@ -97,6 +97,7 @@ def main() -> int:
         found["paint_ms"] = paints(place)
         with place.page() as watched:
             found["now_s"] = showings(place, watched.page)
+            print(f"first useful paints {found['paint_ms']} ms; grants to Now {found['now_s']} s", flush=True)
             steady(place, watched.page, clients, chosen.minutes * 60, chosen.rate, found)
             complaints = watched.complaints
         for client in clients:

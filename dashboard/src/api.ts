@@ -75,17 +75,18 @@ export async function listed<Row>(path: string, field: string, limit: string): P
   return { rows: body[field] ?? [], total: body.total, unheard: body.not_asked.map((one) => one.node) };
 }
 
-/** One page of a list; filters that are empty are left out. */
+/** One page of a list; filters that are empty are left out. Whoever needs it no longer ends it by `signal`: a browser asks few things at once. */
 export async function page<Name extends keyof Lists>(
   name: Name,
   filters: Record<string, string>,
   limit: number,
   after: string | null,
+  signal: AbortSignal,
 ): Promise<Page<Lists[Name]>> {
   const query = new URLSearchParams({ limit: String(limit) });
   for (const [key, value] of Object.entries(filters)) if (value) query.set(key, value);
   if (after) query.set("after", after);
-  const body = (await ask(`/v1/${name}?${query}`)) as { total: number; next: string | null } & Record<string, Lists[Name][]>;
+  const body = (await ask(`/v1/${name}?${query}`, { signal })) as { total: number; next: string | null } & Record<string, Lists[Name][]>;
   return { rows: body[name === "queue" ? "waiting" : name] ?? [], total: body.total, next: body.next };
 }
 

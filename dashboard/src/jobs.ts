@@ -43,7 +43,8 @@ export async function jobs(): Promise<JobRow[]> {
 }
 
 export async function jobOf(id: string): Promise<Job> {
-  return ((await ask(`/v1/jobs/${encodeURIComponent(id)}`)) as { job: Job }).job;
+  const { job, tasks } = (await ask(`/v1/jobs/${encodeURIComponent(id)}`)) as { job: JobRow; tasks: Task[] };
+  return { ...job, tasks };
 }
 
 export const cancelJob = (id: string, reason: string) =>

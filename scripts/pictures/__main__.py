@@ -1,7 +1,6 @@
 """Pictures of every page of the dashboard, light and dark, at a desk and on a phone, of three real nodes.
 
-Run: `python -m scripts.screenshots FOLDER [--docs]`, after `scripts/dashboard`. With `--docs` those that the
-documentation shows are made anew, too.
+Run: `scripts/screenshots FOLDER [--docs]`. With `--docs` those that the documentation shows are made anew, too.
 """
 
 import argparse
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, Page
-
-from scripts.screenshots.stage import Stage, stage
-
-from system.dashboard import chromium  # isort: skip  (the stage makes it known)
+from scripts.pictures.stage import Stage, stage
+from system.dashboard import chromium
 
 STATIC = Path(__file__).resolve().parents[2] / "docs" / "_static"
 SIZES = {"desk": (1280, 800), "phone": (390, 844)}
 COLOURS = ("light", "dark")
-SETTLED_MS = 900
+SETTLED = (
+    "!(document.querySelector('dialog') ?? document.querySelector('main')).innerText.includes('reading…')"
+)
+SETTLED_MS = 600
 FOLLOWED_MS = 15_000
 """How long a page has been open that shows how something went."""
 
@@ -33,11 +33,10 @@ class Shot(NamedTuple):
     name: str
     at: str
     click: str = ""
-    followed: bool = False
 
 
 SHOTS = (
-    Shot("now", "now", followed=True),
+    Shot("now", "now"),
     Shot("pools", "pools"),
     Shot("pool", "pools/psu@lab-1"),
     Shot("pool-many", "pools/cell@lab-1"),
@@ -48,7 +47,8 @@ SHOTS = (
     Shot("log", "log"),
     Shot("nodes", "nodes"),
     Shot("jobs", "jobs"),
-    Shot("locations", "locations", followed=True),
+    Shot("job", "jobs", "tbody tr:first-child"),
+    Shot("locations", "locations"),
     Shot("keys", "now", "button[aria-label=keys]"),
 )
 SHOWN = ("now-desk-light", "waits-desk-light", "job-desk-light", "locations-desk-light", "pools-phone-dark")
@@ -92,7 +92,10 @@ def _base(there: Stage) -> str:
 
 def _logged_in(browser: Browser, there: Stage, size: str, colours: str, complaints: list[str]) -> Page:
     page = _page(browser, size, colours)
-    page.on("console", lambda message: complaints.append(message.text) if message.type in {"error", "warning"} else None)
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type in {"error", "warning"} else None,
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(_base(there) + _login_path(there))
     page.get_by_text("live", exact=True).wait_for()
@@ -117,12 +120,16 @@ def _login_path(there: Stage) -> str:
 
 def _take(page: Page, there: Stage, shot: Shot, into: Path) -> None:
     page.goto(f"{_base(there)}/#{shot.at}")
-    page.wait_for_timeout(SETTLED_MS)
+    page.wait_for_function(SETTLED)
     if shot.click:
         page.locator(shot.click).first.click()
-        page.wait_for_timeout(SETTLED_MS)
+        page.wait_for_function(SETTLED)
+    page.wait_for_timeout(SETTLED_MS)
     page.screenshot(path=into)
-    page.keyboard.press("Escape")
+    dialog = page.get_by_role("dialog")
+    if dialog.count():
+        dialog.get_by_role("button", name="Close").click()
+        dialog.wait_for(state="detached")
 
 
 def _log_in_pages(browser: Browser, there: Stage, folder: Path) -> None:

@@ -1,14 +1,11 @@
 """Three real nodes with all that a page can show: pools, holders, queues, names that try to harm it, leases of a location, jobs."""
 
 import contextlib
+import json
 import subprocess
-import sys
 import time
 from collections.abc import Generator
 from itertools import pairwise
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from node.lab import Client
 from node.waiting import until
@@ -29,8 +26,16 @@ MORE = (
 HELD = (
     ("ana@desk", "soak test of the new supply", ("psu:1",)),
     ("ci@runner-4", "nightly #812", ("gpu,model=h100:6", "board,arch=arm64:2")),
-    ("<img src=x onerror=alert(1)>@host", "<b>bold</b> & \u202ereversed\u202c \u0434\u0430, \u4f60\u597d", ("psu:1",)),
-    ("a-name-without-any-end-" + "x" * 60, "a reason that goes on and on " * 6, ("board,arch=x86:3", "cell:100")),
+    (
+        "<img src=x onerror=alert(1)>@host",
+        "<b>bold</b> & \u202ereversed\u202c \u0434\u0430, \u4f60\u597d",
+        ("psu:1",),
+    ),
+    (
+        "a-name-without-any-end-" + "x" * 60,
+        "a reason that goes on and on " * 6,
+        ("board,arch=x86:3", "cell:100"),
+    ),
     ("ben@laptop", "", ("gpu,model=a100:5",)),
     ("eva@bench", "calibration", ("psu:1", "bench-b:1")),
 )
@@ -115,7 +120,10 @@ class Stage:
         for before, node in pairwise(self.nodes):
             node.join(before.join_line())
         first = Client(self.nodes[0].socket, agent="setting up")
-        until(lambda: len({row.node for row in first.listing("pools").pools}) == len(MORE), "all pools are known")
+        until(
+            lambda: len({row.node for row in first.listing("pools").pools}) == len(MORE),
+            "all pools are known",
+        )
         first.close()
 
     def fill(self) -> None:
@@ -138,7 +146,8 @@ class Stage:
             file = node.folder / f"job-{place}.toml"
             file.write_text(text)
             done = node.command("job", "run", str(file), "--detach")
-            assert done.returncode == 0, done.stderr
+            if done.returncode:
+                raise RuntimeError(done.stderr)
 
     def negotiate(self) -> None:
         """Each user of a node wants more of one capacity than is left; later ones lessen the earlier ones' shares."""
@@ -148,7 +157,14 @@ class Stage:
                      "--duration", duration, "--accept", "--hold")  # fmt: skip
             with (node.folder / "hold").open("wb") as out:
                 self._holding.append(
-                    subprocess.Popen(words, cwd=node.folder, env=node.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+                    subprocess.Popen(
+                        words,
+                        cwd=node.folder,
+                        env=node.environment,
+                        stdin=subprocess.DEVNULL,
+                        stdout=out,
+                        stderr=out,
+                    )
                 )
             time.sleep(RATE_PAUSE_S)
 
@@ -163,15 +179,10 @@ class Stage:
             process.wait(30)
         for client in self._clients:
             client.close()
-        for line in self.nodes[0].command("job", "list", "--json").stdout.splitlines():
-            for row in _rows(line):
-                self.nodes[0].command("job", "cancel", row, "--reason", "the pictures are made")
-
-
-def _rows(line: str) -> list[str]:
-    import json
-
-    return [row["job"] for row in json.loads(line)["jobs"] if row["state"] == "running"]
+        listed = self.nodes[0].command("job", "list", "--json")
+        for row in json.loads(listed.stdout or '{"jobs": []}')["jobs"]:
+            if row["state"] == "running":
+                self.nodes[0].command("job", "cancel", row["job"], "--reason", "the pictures are made")
 
 
 @contextlib.contextmanager

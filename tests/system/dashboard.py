@@ -96,6 +96,7 @@ def site(browser: Browser, more: str = "") -> Generator[Site]:
     """A node that serves its page."""
     port = free_ports()
     with lab() as made:
-        made.configure(CONFIG.replace('listen = "off"', f'listen = "127.0.0.1:{port}"') + more)
+        listening = f'location = "prague"\nlisten = "127.0.0.1:{port}"'
+        made.configure(CONFIG.replace('listen = "off"', listening) + more)
         made.start("--new")
         yield Site(made, f"http://127.0.0.1:{port}", browser)

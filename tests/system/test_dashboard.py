@@ -12,12 +12,35 @@ from playwright.sync_api import Browser
 from system.dashboard import Site, Watched, chromium, site
 from system.runs import running
 
+from holdall.jobs import client as jobs
+from holdall.jobs.file import read_job
+
 pytestmark = [pytest.mark.system, pytest.mark.requires("browser", "dashboard")]
 
-MANY = '\n[[pool]]\nname = "cell"\ncount = 10000\n'
+MANY = """
+[[pool]]
+name = "cell"
+count = 10000
+
+[[capacity]]
+name = "net.tx"
+amount = "100kB/s"
+sharing = "fair"
+"""
+JOB = """
+name = "nightly"
+
+[task.build]
+run = ["true"]
+
+[task.soak]
+after = ["build"]
+needs = ["board:1"]
+run = ["sleep", "1000"]
+"""
 HOSTILE = "<img src=x onerror=\"document.title='struck'\"> <b>bold</b> \u202eevil"
 AXE = Path(__file__).parents[2] / "dashboard/node_modules/axe-core/axe.min.js"
-TABS = ("now", "pools", "waits", "leases", "log", "nodes")
+TABS = ("now", "pools", "waits", "leases", "log", "nodes", "locations", "jobs")
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +143,41 @@ def test_a_lease_is_taken_away_with_a_reason_by_who_may(place: Site) -> None:
         watched.page.get_by_text("Nothing is held.").wait_for()
         watched.open("log")
         watched.page.get_by_text("the board burns").first.wait_for()
+        assert watched.fine(), watched.complaints
+
+
+def test_a_job_is_drawn_followed_and_cancelled(place: Site) -> None:
+    file = place.lab.folder / "job.toml"
+    file.write_text(JOB)
+    with place.page() as watched:
+        watched.open("jobs")
+        watched.page.get_by_text("No job was started on this node").wait_for()
+        jobs.begin(place.lab.socket, read_job(str(file)))
+        watched.page.get_by_role("button").filter(has_text="-").first.wait_for()
+        watched.page.locator("tbody tr").first.click()
+        drawn = watched.page.locator("svg .node")
+        until(lambda: drawn.count() == 2, "both tasks are drawn")
+        watched.page.locator("svg .node.done").get_by_text("build", exact=True).wait_for()
+        watched.page.locator("svg .node.running").get_by_text("soak", exact=True).wait_for()
+        watched.page.get_by_label("reason").fill("wrong branch")
+        watched.page.get_by_role("button", name="Cancel the job").click()
+        watched.page.get_by_text("Cancelled: wrong branch").wait_for()
+        until(lambda: "cancelled, 2 of 2 tasks over" in text(watched), "it is over")
+        assert watched.fine(), watched.complaints
+
+
+def test_a_location_shows_its_hosts_shares_and_leases(place: Site) -> None:
+    base = "/v1/locations/prague/leases"
+    with place.page() as watched:
+        watched.open("locations")
+        watched.page.get_by_text("Nobody wants a part of it.").wait_for(timeout=30_000)
+        until(lambda: "live" in text(watched, "tbody"), "the host is heard")
+        lease = place.post(f"{base}?accept=true", {"terms": {"net.tx": "60kB/s"}, "duration": "5m"})["lease"]
+        card = watched.page.get_by_label("net.tx of lab-1")
+        card.get_by_text("60 kB/s of 100 kB/s given").wait_for()
+        card.get_by_text(lease["holder"]).wait_for()
+        row = watched.page.get_by_label("negotiated leases")
+        row.get_by_text("0 B/s used of 60 kB/s").wait_for()
         assert watched.fine(), watched.complaints
 
 

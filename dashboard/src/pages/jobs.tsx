@@ -5,7 +5,7 @@ import { cancelJob, jobOf, jobs, type Job, type JobRow, type Task } from "../job
 import { Graph, type Edge, type Node } from "../parts/graph";
 import { usePolled } from "../parts/polled";
 import { Rows, type Column } from "../parts/table";
-import { matches, may, nowMs, shown } from "../state";
+import { matches, may, nowMs, shown, who } from "../state";
 import { clock, length, short } from "../words";
 
 const EVERY_MS = 1500;
@@ -94,7 +94,7 @@ function InFull({ job, again }: { job: Job; again: () => void }) {
       <Graph label={`tasks of ${job.name}`} nodes={nodes} edges={edges} />
       <h3 class="next">Tasks</h3>
       <Rows label="tasks" rows={job.tasks} columns={TASKS} id={(task) => task.task} />
-      {job.state === "running" && !job.cancel && may("claim") && (
+      {job.state === "running" && !job.cancel && (may("kick") || (may("claim") && who.value?.user === job.user)) && (
         <WithReason
           text="Cancel this job: nothing more begins, what runs is stopped."
           button="Cancel the job"

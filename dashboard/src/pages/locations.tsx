@@ -7,7 +7,7 @@ import { remember, sharesOf } from "../shares";
 import { matches, shown, theme } from "../state";
 import { amount, length, some } from "../words";
 
-const EVERY_MS = 2000;
+const EVERY_MS = 3000;
 const LIVING = new Set(["offered", "active", "draining"]);
 /** Lines differ by their dashes as well as by colour. */
 const LOOKS: Omit<Line, "label">[] = [

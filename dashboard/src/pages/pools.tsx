@@ -89,19 +89,27 @@ const LETTER: Record<string, string> = {
   draining: "D",
 };
 
-/** Read again whenever the pool's own row has changed. */
+/** Read while they are in sight, and again whenever the pool's own row has changed. */
 function Squares({ pool }: { pool: Pool }) {
   const [units, show] = useState<Unit[]>([]);
-  const newest = useRef(pool);
-  newest.current = pool;
+  const [inSight, see] = useState(false);
+  const place = useRef<HTMLUListElement>(null);
   useEffect(() => {
-    page("units", { pool: pool.pool, node: pool.node }, SQUARES, null).then(
-      (found) => newest.current === pool && show(found.rows.filter((unit) => sameLabels(unit.labels, pool.labels))),
+    const watch = new IntersectionObserver((seen) => see(seen.some((one) => one.isIntersecting)));
+    if (place.current) watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    if (!inSight) return;
+    const over = new AbortController();
+    page("units", { pool: pool.pool, node: pool.node }, SQUARES, null, over.signal).then(
+      (found) => show(found.rows.filter((unit) => sameLabels(unit.labels, pool.labels))),
       () => undefined,
     );
-  }, [pool]);
+    return () => over.abort();
+  }, [pool, inSight]);
   return (
-    <ul class="units">
+    <ul class="units" ref={place}>
       {units.map((unit) => (
         <li key={unit.id} class={unit.state} title={said(unit)}>
           <span aria-hidden="true">{LETTER[unit.state] ?? "?"}</span>

@@ -31,6 +31,8 @@ export function Listing<Name extends keyof Lists>({ of, label, filters = {}, col
   const wanted = JSON.stringify({ ...filters, q: search.value });
   useEffect(() => turn([null]), [wanted]);
   const read = useRef({ key: "", atMs: 0, restMs: AGAIN_MS });
+  const under = useRef<AbortController | null>(null);
+  useEffect(() => () => under.current?.abort(), [of, wanted, after]);
   const changed = changes.value;
   useEffect(() => {
     const key = `${of} ${wanted} ${after}`;
@@ -39,8 +41,10 @@ export function Listing<Name extends keyof Lists>({ of, label, filters = {}, col
       () => {
         const atMs = Date.now();
         read.current = { key, atMs, restMs: AGAIN_MS };
-        const still = () => read.current.key === key;
-        page(of, JSON.parse(wanted) as Record<string, string>, PAGE, after).then(
+        under.current = new AbortController();
+        const { signal } = under.current;
+        const still = () => read.current.key === key && !signal.aborted;
+        page(of, JSON.parse(wanted) as Record<string, string>, PAGE, after, signal).then(
           (rows) => {
             if (!still()) return;
             read.current.restMs = Math.max(AGAIN_MS, REST * (Date.now() - atMs));

@@ -33,10 +33,8 @@ async def units(asking: Asking) -> words.Units:
     leases = await asking.place.reading.get("who")
     rows = [
         row
-        for row in units_of(listed, leases)
-        if query.pool in {"", row.pool}
-        and query.node in {"", row.node}
-        and query.state in {"", row.state}
+        for row in units_of(listed, leases, pool=query.pool, node=query.node)
+        if query.state in {"", row.state}
         and query.holder in {"", row.holder}
         and has(query.q, row.id, row.holder, row.reason, row.note, row.lease, *row.labels.values())
     ]

@@ -35,11 +35,17 @@ def pools_of(parts: Iterable[frames.Listing]) -> dict[str, PoolSummary]:
     return found
 
 
-def units_of(pools: Iterable[frames.Listing], leases: Iterable[frames.Listing]) -> list[UnitShown]:
-    """All units, with the leases that have them."""
+def units_of(
+    pools: Iterable[frames.Listing], leases: Iterable[frames.Listing], *, pool: str = "", node: str = ""
+) -> list[UnitShown]:
+    """All units, or those of this pool or node, with the leases that have them."""
     known = {view.lease: view for part in leases for view in part.leases}
     return [
-        _unit(row, unit, known.get(unit.lease)) for part in pools for row in part.pools for unit in row.units
+        _unit(row, unit, known.get(unit.lease))
+        for part in pools
+        for row in part.pools
+        if pool in {"", row.pool} and node in {"", row.node}
+        for unit in row.units
     ]
 
 
