@@ -95,6 +95,7 @@ def test_a_mapping_says_the_same() -> None:
         ("[task.a]\nrun='x {item}'\nforeach=['1']", "j:2:1: {item} in a text for the shell"),
         ("[task.a]\nrun='x'\ntimeout='soon'", "j:3:1: timeout 'soon' is not a duration"),
         ("[task.a]\nrun='x'\nmay_fail='yes'", "j:3:1: may_fail: 'yes' where true or false is expected"),
+        ("[task.a]\nrun='x'\non='b'", 'j:3:1: on without needs'),
         ("[task.a]\nrun='x'\nenv={A=1}", "j:3:6: env: 1 where a text of at most"),
         ("[task.a]\nrun='x'\nretry=1000", "j:3:1: retry: 1000 where a whole number from 0 to 100"),
         ("task=1", "j:1:1: task: 1 where tables"),

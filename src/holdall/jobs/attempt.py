@@ -33,6 +33,7 @@ from holdall.guardian.signals import Signals
 from holdall.guardian.vigil import LOSSES, Reason
 from holdall.guardian.wrapper import GuardianDied, LastWord, Wrapper
 from holdall.jobs.bare import run_bare
+from holdall.jobs.elsewhere import run_elsewhere
 from holdall.jobs.entries import TEXT_MAX, Outcome
 from holdall.jobs.facts import Done, Facts, Got, Order, Starting, Stopping, units_shown
 from holdall.jobs.folders import FACTS, ORDER, PID, write_synced
@@ -97,6 +98,9 @@ class Attempt:
             os.chdir(self.order.folder)
         except OSError as problem:
             return Outcome("refused", None, f"folder {self.order.folder}: {problem.strerror}")
+        if self.order.on:
+            self._begins()
+            return run_elsewhere(self)
         if not self.order.needs:
             self._begins()
             return run_bare(self)
@@ -138,7 +142,7 @@ class Attempt:
             except Unreachable as problem:
                 if end is not None and boottime_ms() >= end:
                     raise
-                self._say_queued(f"the node does not answer: {problem.text}")
+                self.says_queued(f"the node does not answer: {problem.text}")
                 self._wait(NODE_AGAIN_S)
             else:
                 return link
@@ -161,14 +165,15 @@ class Attempt:
         try:
             while not call.done:
                 if call.why is not None:
-                    self._say_queued(waiting_text(call.why))
+                    self.says_queued(waiting_text(call.why))
                 self._wait(1.0)
             return call.future.result()
         except BaseException:
             link.abandon(call)
             raise
 
-    def _say_queued(self, text: str) -> None:
+    def says_queued(self, text: str) -> None:
+        """What it waits for, if that is news."""
         if text != self._queued:
             self._queued = text
             self.facts.waits(text[:TEXT_MAX])

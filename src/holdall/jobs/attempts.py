@@ -151,12 +151,13 @@ class Attempts:
     def _order(self, known: Instance, attempt: int, round_: int) -> Order:
         task = next(task for task in self.job.tasks if task.name == known.task)
         own = environment_of(self.job, task, known, attempt=attempt, round_=round_)
-        about = {"HOLDALL_JOB": self._name, "HOLDALL_URL": f"unix://{self._node}"}
+        about = {"HOLDALL_JOB": self._name}
+        here = {"HOLDALL_URL": f"unix://{self._node}"}
         reason = filled_in(task.reason, known.item) or f"{self.job.name}/{known.name}"
         return Order(
             command=command_of(task, known),
             needs=needs_of(task, known),
-            environment={**os.environ, **self.environment, **own, **about},
+            environment={**os.environ, **self.environment, **own, **about, **here},
             folder=self.job.folder or "/",
             node_socket=str(self._node),
             agent="",
@@ -166,6 +167,10 @@ class Attempts:
             ttl_ms=task.ttl_ms,
             hold_for_ms=task.hold_for_ms,
             timeout_ms=task.timeout_ms,
+            on=task.on,
+            own={**own, **about},
+            task_key=f"{self._name}-{self._known[known.name][0]}",
+            attempt=attempt,
         )
 
     def _look(self, one: _Open) -> Outcome | None:

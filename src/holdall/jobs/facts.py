@@ -35,6 +35,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     ttl_ms: int | None = None
     hold_for_ms: int | None = None
     timeout_ms: int | None = None
+    on: str = ""
+    """The node that it runs on; empty: this one."""
+    own: dict[str, str] = {}
+    """Of its environment, what the job says: a command on another node gets nothing else of here."""
+    task_key: str = ""
+    """Of the task, the same for all its attempts, and of no other task of any job."""
+    attempt: int = 0
 
 
 class Got(msgspec.Struct, frozen=True, tag="got"):

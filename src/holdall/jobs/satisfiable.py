@@ -1,7 +1,7 @@
 """Needs that can never be met, found before a job begins: each task's needs against all units that exist.
 
 As for a claim (quarantined, draining and held units count), and with the same rule of reach: units of `host` pools are of
-use on the node where the command will run, which for a job is the node that it is started on.
+use on the node where the command will run: the one that `on` names, or the one that the job is started on.
 """
 
 import itertools
@@ -21,15 +21,16 @@ def check_needs(read: ReadJob, pools: Sequence[PoolRow], *, here: str) -> None:
     """Raises BadJob with a problem for each need that can't be met, as units exist now."""
     problems: list[Problem] = []
     for task in read.spec.tasks:
+        place = task.on or here
         told: set[int] = set()
         for instance in instances_of(task):
             needs = [tuple(parse_spec(spec) for spec in need) for need in needs_of(task, instance)]
             for number, need in enumerate(needs):
-                if number not in told and not any(_fits((option,), pools, here) for option in need):
+                if number not in told and not any(_fits((option,), pools, place) for option in need):
                     told.add(number)
-                    text = _why(instance.name, need, pools, here)
+                    text = _why(instance.name, need, pools, place)
                     problems.append(read.problem(text, "task", task.name, "needs", number))
-            if not told and not _together(needs, pools, here):
+            if not told and not _together(needs, pools, place):
                 told.add(-1)
                 text = f'task "{instance.name}" can never have all its needs at once: they share units, and too few exist'
                 problems.append(read.problem(text, "task", task.name, "needs"))
@@ -113,7 +114,7 @@ def _why(name: str, need: Sequence[Selector], pools: Sequence[PoolRow], here: st
     if elsewhere:
         return (
             f'task "{name}" can never have {asked}: these units are of use on {elsewhere[0].node} only '
-            f"(reach = host). Start the job there"
+            f'(reach = host). Let it run there: on = "{elsewhere[0].node}"'
         )
     exist = sum(row.total for row in fitting)
     return (

@@ -60,6 +60,8 @@ class TaskShown(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     state: str
     text: str
+    on: str
+    """The node that it runs on; empty: the job's."""
     after: tuple[str, ...]
     when: str
     waits_for: tuple[str, ...]
@@ -111,6 +113,7 @@ def _task(view: JobView, task: TaskSpec, attempts: dict[str, list[AttemptShown]]
         task=task.name,
         state=state,
         text=text,
+        on=task.on,
         after=task.after,
         when=task.when,
         waits_for=view.machine.waits_for(task.name),

@@ -58,6 +58,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     run: tuple[str, ...]
     """Words of a command."""
+    on: str = ""
+    """The node that its command runs on; empty: the job's."""
     needs: tuple[tuple[str, ...], ...] = ()
     """Each need as its alternatives (SPECs), the preferred one first."""
     after: tuple[str, ...] = ()

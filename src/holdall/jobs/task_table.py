@@ -18,7 +18,7 @@ ROUNDS_MAX = 1_000
 COMMAND_BYTES_MAX = 16 * 1024
 SHELL = ("/bin/sh", "-c")
 _KEYS = (
-    "run", "needs", "after", "when", "retry", "foreach", "repeat", "timeout", "for", "wait", "ttl", "env", "reason",
+    "run", "on", "needs", "after", "when", "retry", "foreach", "repeat", "timeout", "for", "wait", "ttl", "env", "reason",
     "may_fail",
 )  # fmt: skip
 _RUN = 'words of a command, e.g. ["make", "all"], or one text for /bin/sh'
@@ -37,6 +37,7 @@ def read_task(name: str, table: Reader) -> TaskSpec:
     return TaskSpec(
         name=name,
         run=_run(table, has_items=foreach is not None),
+        on=_on(table),
         needs=_needs(table, foreach),
         after=tuple(dict.fromkeys(after)),
         when=when,
@@ -72,6 +73,19 @@ def _run(table: Reader, *, has_items: bool) -> tuple[str, ...]:
     if sum(len(word.encode()) + 1 for word in words) > COMMAND_BYTES_MAX:
         table.problem(f"a command of more than {COMMAND_BYTES_MAX // 1024} KiB; put it into a script", "run")
     return words or ("false",)
+
+
+def _on(table: Reader) -> str:
+    """The name of a node; what a command there can't have is refused."""
+    if not table.has("on"):
+        return ""
+    if not table.has("needs"):
+        table.problem(
+            "on without needs: what runs on another node runs under a lease. Name at least one", "on"
+        )
+    if table.has("timeout"):
+        table.problem("timeout can't be kept on another node; give its lease a hard end: for", "timeout")
+    return table.name("on", "")
 
 
 def _needs(table: Reader, foreach: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...]:

@@ -96,7 +96,10 @@ def phase_text(view: JobView, instance: str, phase: Phase) -> str:
         case Running(attempt, round_):
             counted = f"attempt {attempt}" if attempt > 1 else ""
             looped = f"round {round_} of {task.repeat.times}" if task.repeat is not None else ""
-            return ", ".join(part for part in (view.notes.get(instance, "begins"), looped, counted) if part)
+            place = f"on {task.on}" if task.on else ""
+            return ", ".join(
+                part for part in (view.notes.get(instance, "begins"), place, looped, counted) if part
+            )
         case Pausing(attempt, _, _, _, ms):
             return f"again in {show_duration(ms)}, after attempt {attempt}"
         case _:
