@@ -492,4 +492,8 @@ GAME_COMPLETE_LONG_RUNS = (
     Run("same", "cancel=1", 99277, reduce="ignored"),
     Run("same", "duplicate=1", 278932, reduce="ignored"),
     Run("chain", "gone=1", 59270, reduce="ignored"),
+    Run("same", "departure=1", 288329, reduce="late,ignored", compact=True),
+    Run("same", "restart=1", 1179022, reduce="ignored", compact=True),
+    Run("same", "expiry=1", 1269295, reduce="ignored", compact=True),
+    Run("same", "crash=1", 1394876, reduce="ignored", compact=True),
 )
