@@ -167,6 +167,40 @@ def test_use_and_findings_are_those_of_the_command_line(site: Web) -> None:
     assert 'no node "lab-9" is known here' in nobody.json["detail"]
 
 
+POLICY = """
+[policy]
+access = "allow"
+
+[[rule]]
+name = "students"
+limit = "gpu"
+who = 'agent.role == "student"'
+per = "holder"
+max = 1
+"""
+
+
+def test_policies_are_asked_without_being_put_in_force(shared: Web) -> None:
+    ask = {"policies": [POLICY], "who": {"id": "ann", "role": "student"}, "needs": ["gpu:2"]}
+    told = shared.post("/v1/policy/check", ask)
+    assert told["allowed"] is True
+    assert (told["terms"]["gpu"]["asked"], told["terms"]["gpu"]["granted"]) == (2, 1)
+    assert [line["rule"] for line in told["rules"] if line["term"] == "gpu"] == ["students"]
+    for wrong, text in (
+        ({"policies": ["[[rule]"]}, "not TOML"),
+        ({"needs": ["gpu,model=x:1"]}, "pools by name"),
+        ({"needs": []}, "who asks for what"),
+        ({"terms": {"net.tx": "5 moons"}}, "net.tx"),
+        ({"at": "noon"}, "is no time"),
+    ):
+        answer = shared.ask("POST", "/v1/policy/check", {**ask, **wrong})
+        assert (answer.status, answer.json["code"], text in answer.json["detail"]) == (
+            400,
+            "bad-spec",
+            True,
+        ), answer.json
+
+
 def test_a_client_that_falls_silent_loses_its_lease(site: Web) -> None:
     claim = site.post("/v1/claims", {"needs": ["psu:1"], "ttl": "1s"})
     assert claim["state"] == "granted"

@@ -2,19 +2,24 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.responses import RedirectResponse, Response
 
+from holdall.client.policy_question import PolicyQuestion, as_document, checked_agent, decide
 from holdall.http import words
 from holdall.http.api import Asking, Told
 from holdall.http.callers import COOKIE
 from holdall.http.problems import Problem
 from holdall.http.speaking import Talk, once
 from holdall.model import frames
-from holdall.model.errors import Unreachable
+from holdall.model.errors import BadConfig, BadSpec, Unreachable
+from holdall.model.spec import parse_needs
 from holdall.node.clock import wall_ms
 from holdall.node.logins import VALID_S, Person
+from holdall.node.policies import checked
+from holdall.policy.reading import parse_policy
+from holdall.policy.rules import Agent
 
 CONFIRMED_WITHIN_S = 2.0
 """A kick is answered with what has become of it when that is known so soon."""
@@ -92,6 +97,36 @@ async def invite(asking: Asking) -> Told:
     if not isinstance(answer, frames.Invited):
         raise Unreachable("the node gave an unexpected answer", definite=False)
     return Told(words.Invitation(code=answer.code, valid_s=answer.valid_s), 201)
+
+
+async def check_policy(asking: Asking) -> words.Decided:
+    """What policies would say; each of their conditions is tried first, as a node does before it takes one."""
+    body: words.PolicyBody = asking.body
+    who = body.who
+    question = PolicyQuestion(
+        agent=checked_agent(Agent(who.id, who.affiliation, who.groups, who.role)),
+        needs=parse_needs([need] for need in body.needs) if body.needs else (),
+        terms=body.terms,
+        duration=body.duration,
+        floors=body.floors,
+        capacities=body.capacities,
+        held=body.held,
+        at=body.at,
+    )
+    if not (body.needs or body.terms):
+        raise BadSpec('who asks for what? Give "needs" or "terms"')
+    return await asyncio.to_thread(_decided, body.policies, question)
+
+
+def _decided(texts: Sequence[str], question: PolicyQuestion) -> words.Decided:
+    try:
+        policies = [
+            checked(parse_policy(text, name=f"policies[{place}]")) for place, text in enumerate(texts)
+        ]
+    except BadConfig as problem:
+        raise Problem("bad-spec", problem.text) from None
+    decision, _ = decide(policies, question)
+    return words.Decided(allowed=decision.allowed, **as_document(decision))
 
 
 async def _done(asking: Asking, make: Callable[[int], frames.ToNode]) -> words.Done:

@@ -66,6 +66,7 @@ V1: tuple[Route, ...] = (
     Route(method="POST", path="/v1/locations/{location}/leases/{lease}/renew", summary="Renew once", may="claim", handler=negotiating.renew, body=location_words.RenewLeaseBody, answer=location_words.Given, tag="negotiating", tells=(XML,)),
     Route(method="POST", path="/v1/leases/{lease}/kick", summary="Take a lease away", may="kick", handler=operating.kick, body=words.KickBody, answer=words.Released, statuses=(200, 202), tag="operating"),
     Route(method="POST", path="/v1/drain", summary="No new grants on this node, or grants again", may="kick", handler=operating.drain, body=words.DrainBody, answer=words.Done, tag="operating"),
+    Route(method="POST", path="/v1/policy/check", summary="What policies would say about a request", may="kick", handler=operating.check_policy, body=words.PolicyBody, answer=words.Decided, tag="operating"),
     Route(method="POST", path="/v1/nodes/{node}/forget", summary="Remove a node from the system for good", may="kick", handler=operating.forget, body=words.ForgetBody, answer=words.Done, tag="operating"),
     Route(method="POST", path="/v1/invitations", summary="A code that lets one node join", may="kick", handler=operating.invite, answer=words.Invitation, statuses=(201,), tag="operating"),
     Route(method="POST", path="/v1/clear", summary="A unit out of quarantine", may="kick", handler=operating.clear, body=words.ClearBody, answer=words.Done, tag="operating"),

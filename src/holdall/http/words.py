@@ -1,6 +1,6 @@
 """What requests say and answers tell, beside the rows of `model.frames`; the description for programs is made of these."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -320,6 +320,15 @@ class Invitation(Answer, frozen=True, kw_only=True):
     valid_s: int
 
 
+class Decided(Answer, frozen=True, kw_only=True):
+    """As `holdall policy check --json`."""
+
+    allowed: bool
+    terms: dict[str, Any]
+    duration_ms: dict[str, Any]
+    rules: tuple[dict[str, Any], ...]
+
+
 class Released(Answer, frozen=True, kw_only=True):
     """As `holdall release --json`."""
 
@@ -425,6 +434,30 @@ class ForgetBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`force`: also when it is heard, or was a short while ago."""
 
     force: bool = False
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who would ask."""
+
+    id: Word
+    affiliation: Word = ""
+    groups: Annotated[tuple[Word, ...], msgspec.Meta(max_length=64)] = ()
+    role: Word = ""
+
+
+class PolicyBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question to policies that are sent with it, as `holdall policy check` asks; nothing of it is put in force."""
+
+    policies: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=2)]
+    """In TOML: one, or the location's and then the host's."""
+    who: Who
+    needs: Annotated[tuple[Spec, ...], msgspec.Meta(max_length=32)] = ()
+    terms: Annotated[dict[Word, Word], msgspec.Meta(max_length=32)] = msgspec.field(default_factory=dict)
+    duration: Duration = "60s"
+    floors: Annotated[dict[Word, Word], msgspec.Meta(max_length=32)] = msgspec.field(default_factory=dict)
+    capacities: Annotated[dict[Word, Word], msgspec.Meta(max_length=32)] = msgspec.field(default_factory=dict)
+    held: Annotated[dict[Word, Word], msgspec.Meta(max_length=32)] = msgspec.field(default_factory=dict)
+    at: Word = ""
 
 
 class KickBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
