@@ -34,6 +34,8 @@ def connect(url: str) -> socket.socket:
         raise BadSpec(f"{TOKEN_ENV} has no access token in it. Make one: holdall token create NAME")
     try:
         made = socket.create_connection((host, port), CONNECT_SECONDS_MAX)
+    except UnicodeError:
+        raise BadSpec(f"{url!r} is not the address of a node: its host is no name") from None
     except OSError as problem:
         raise _broken(url, problem) from problem
     try:
@@ -57,8 +59,8 @@ def _broken(url: str, problem: OSError) -> HoldallError:
 
 
 def _address(url: str) -> tuple[str, int, bool]:
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as problem:
         raise BadSpec(f"{url!r} is not the address of a node: {problem}") from None
@@ -67,7 +69,7 @@ def _address(url: str) -> tuple[str, int, bool]:
         "",
         "/",
     }
-    if not host or not plain:
+    if not host or not host.isascii() or not plain:
         raise BadSpec(f"{url!r} is not the address of a node. Write it as https://HOST:PORT")
     if not is_secure and not _is_here(host):
         raise BadSpec(
