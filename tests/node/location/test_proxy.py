@@ -84,6 +84,12 @@ def sink() -> Iterator[Sink]:
     made.close()
 
 
+def used_of(nodes: Together, lease: str) -> int:
+    with Client(nodes, "lab1") as client:
+        status = client.ask(f.AskStatus(lease))
+        return status.document.term("net.tx").used.total if isinstance(status, f.LeaseIs) else -1
+
+
 @contextlib.contextmanager
 def proxying(nodes: Together, lease: str, sink: Sink, *more: str) -> "Generator[subprocess.Popen[str]]":
     """The command, which has printed where it listens."""
@@ -232,7 +238,7 @@ def test_a_proxy_goes_on_when_its_node_is_killed_and_starts_again(nodes: Togethe
         lease = lease_of(client, duration=20_000)
     with proxying(nodes, lease, sink) as process, connected(process) as sender:
         sender.sendall(b"x" * 1000)
-        until(lambda: sink.count == 1000, "the first bytes are there")
+        until(lambda: used_of(nodes, lease) == 1000, "the first bytes are told")
         die(nodes, "lab1")
         # Nobody else knows what others send under the lease, so nothing leaves while the node is away.
         sender.sendall(b"x" * 1000)
@@ -249,7 +255,11 @@ def test_a_proxy_goes_on_when_its_node_is_killed_and_starts_again(nodes: Togethe
         until(lambda: sink.count == 2000, "what waited goes out")
         sender.sendall(b"x" * 1000)
         until(lambda: sink.count == 3000, "and bytes go on")
+        until(lambda: used_of(nodes, lease) == 3000, "what was used before the start counts, too")
         assert process.poll() is None
+        with Conversation(str(nodes.nodes["lab1"].settings.socket)) as node:
+            rows = node.listing(frames.Ask(n=node.number(), what="usage", arg="lease")).usage
+        assert [row.used for row in rows] == [3000]
 
 
 def test_a_lease_of_somebody_else_or_without_such_a_rate_forwards_nothing(

@@ -16,8 +16,9 @@ from holdall.leases.negotiation.records import LEASE_PREFIX, HeldLease
 from holdall.leases.negotiation.reviewing import Live, revoked
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.states import OPEN, TERMINAL, Occurrence, following, is_legal
+from holdall.leases.negotiation.used import Uses
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
-from holdall.model.terms import LeaseDocument, TermState, TermStatus
+from holdall.model.terms import LeaseDocument, TermState, TermStatus, TermUse
 from holdall.protocols.hooks import Effects
 
 PPM = 1_000_000
@@ -36,6 +37,7 @@ class HostBook:
         self._began_ms: dict[str, int] = {}
         """Hold -> when its duration began to count, for display and for `retry_after_ms`."""
         self._measured: dict[str, tuple[TermStatus, ...]] = {}
+        self.uses = Uses()
 
     # ------------------------------------------------------------ looking
 
@@ -227,13 +229,18 @@ class HostBook:
         if message.lease in self._by_lease:
             self._measured[message.lease] = message.terms
 
-    def used(self, message: m.UseIs, holder: str) -> None:
+    def used(self, message: m.UseIs, holder: str, out: Effects) -> None:
         """From whoever forwards for the holder; of what is no capacity of the lease nothing is taken."""
         record = self.of(message.lease, holder)
         if record is None or record.state in TERMINAL:
             return
-        uses = {one.name: one for one in message.uses}
-        self._measured[message.lease] = tuple(
+        names = {one.name for one in record.terms if one.kind == "capacity"}
+        told = tuple(one for one in message.uses if one.name in names)
+        self._measure(record, self.uses.tell(record.lease, message.meter, told, self.now_ms, out))
+
+    def _measure(self, record: HeldLease, told: tuple[TermUse, ...]) -> None:
+        uses = {one.name: one for one in told}
+        self._measured[record.lease] = tuple(
             msgspec.structs.replace(
                 status,
                 state=use.state,
@@ -248,7 +255,7 @@ class HostBook:
         )
 
     def use_of(self, lease: str, term: str) -> TermStatus | None:
-        """What was measured last; not kept over a restart."""
+        """What was measured last."""
         return next((one for one in self._measured.get(lease, ()) if one.name == term), None)
 
     # ------------------------------------------------------------ timers and restarts
@@ -280,6 +287,8 @@ class HostBook:
             return
         self.held[record.hold] = record
         self._by_lease[record.lease] = record.hold
+        if used := self.uses.of(record.lease):
+            self._measure(record, used)
         if record.state in TERMINAL:
             out.append(SetTimer(f"keep/{record.hold}", self.settings.keep_ms))
             return
@@ -348,6 +357,7 @@ class HostBook:
         if self._by_lease.get(record.lease) == record.hold:
             del self._by_lease[record.lease]
             self._measured.pop(record.lease, None)
+            self.uses.forget(record.lease, out)
         out.append(Forget(LEASE_PREFIX + record.hold))
 
     def _free_units(self, record: HeldLease, out: Effects) -> None:
@@ -374,6 +384,7 @@ class HostBook:
         twin = HostBook(self.settings, allotments, self.incarnation)
         twin.now_ms = self.now_ms
         twin.held, twin._by_lease = dict(self.held), dict(self._by_lease)
+        twin.uses = self.uses.copy()
         twin._began_ms, twin._measured = dict(self._began_ms), dict(self._measured)
         return twin
 

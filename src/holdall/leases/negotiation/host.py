@@ -18,7 +18,14 @@ from holdall.leases.negotiation.allotment import Allotments, Short
 from holdall.leases.negotiation.book import HostBook
 from holdall.leases.negotiation.interfaces import Askers, ByAddress, Policy, Sharing
 from holdall.leases.negotiation.offering import Offering
-from holdall.leases.negotiation.records import LEASE_PREFIX, SETTING_KEY, HeldLease, HostRecord
+from holdall.leases.negotiation.records import (
+    LEASE_PREFIX,
+    SETTING_KEY,
+    USE_PREFIX,
+    HeldLease,
+    HostRecord,
+    UseRecord,
+)
 from holdall.leases.negotiation.renewing import Renewing
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.states import OPEN, TERMINAL
@@ -115,6 +122,9 @@ class HostManager:
             for key, one in sorted(records.items())
             if key.startswith(LEASE_PREFIX) and isinstance(one, HeldLease)
         ]
+        for key, one in records.items():
+            if key.startswith(USE_PREFIX) and isinstance(one, UseRecord):
+                self.book.uses.restore(one)
         for record in leases:
             self.book.recover(record, out)
         self.quarantined = boot.quarantine_ms > 0
@@ -242,7 +252,7 @@ class HostManager:
                 )
                 out.append(Send(agent, answer))
             case m.UseIs():
-                self.book.used(message, holder)
+                self.book.used(message, holder, out)
             case looking.GetLeases(after):
                 out.append(Send(agent, self.book.part(after)))
             case looking.GetShares(after):
@@ -251,7 +261,7 @@ class HostManager:
                 raise ProtocolViolation(f"no message for a host's manager: {type(message).__name__}")
 
     def use_of(self, lease: str, term: str) -> TermStatus | None:
-        """What was measured last of a term, since this process has been running; None: nothing."""
+        """What was measured last of a term, over restarts; None: nothing."""
         return self.book.use_of(lease, term)
 
     # ------------------------------------------------------------ timers

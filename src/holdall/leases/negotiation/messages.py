@@ -83,6 +83,8 @@ class UseIs(msgspec.Struct, frozen=True, tag="use_is"):
 
     lease: str
     uses: tuple[TermUse, ...]
+    meter: str = ""
+    """Which has counted this since it began; another one begins at 0."""
 
 
 AgentToLocation: TypeAlias = (

@@ -7,9 +7,10 @@ import msgspec
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address
-from holdall.model.terms import LeaseState, RequestedTerm, TermStatus
+from holdall.model.terms import LeaseState, RequestedTerm, TermStatus, TermUse
 
 LEASE_PREFIX = "lease/"
+USE_PREFIX = "use/"
 SETTING_KEY = "host"
 
 
@@ -47,6 +48,15 @@ class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):
     drain_ms: int | None = None
 
 
-NegotiationRecord: TypeAlias = HeldLease | HostRecord
+class UseRecord(msgspec.Struct, frozen=True, tag="use_record"):
+    """What was measured of a lease: `last` by this meter, and `base` by those before it."""
+
+    lease: str
+    meter: str
+    base: tuple[TermUse, ...] = ()
+    last: tuple[TermUse, ...] = ()
+
+
+NegotiationRecord: TypeAlias = HeldLease | HostRecord | UseRecord
 
 CODEC.register("negotiation-records", NegotiationRecord)

@@ -64,6 +64,8 @@ class Stretch(msgspec.Struct, frozen=True):
     key: str
     held: Held
     began_ms: int
+    before: Use = NOTHING
+    """What had been measured of the lease's term when it began."""
 
     @property
     def name(self) -> str:
@@ -118,8 +120,6 @@ class Ledger:
         self._open: dict[str, dict[str, Stretch]] = {}
         """Key -> name -> stretch."""
         self._use_of = use_of
-        self._use_before: dict[str, Use] = {}
-        """Name of an open stretch -> what had been measured when it began."""
         for stretch in opened:
             self._open.setdefault(stretch.key, {})[stretch.name] = stretch
 
@@ -154,7 +154,8 @@ class Ledger:
                 continue
             standing = reader(record)
             before = self._open.get(key, {})
-            now = {stretch.name: stretch for stretch in (Stretch(key, one, now_ms) for one in standing.held)}
+            begun = (Stretch(key, one, now_ms, self._use_of(one.lease, one.term)) for one in standing.held)
+            now = {stretch.name: stretch for stretch in begun}
             for name, stretch in before.items():
                 follower = now.get(name)
                 if follower is not None and follower.held == stretch.held:
@@ -175,12 +176,10 @@ class Ledger:
         for name in entries.closed:
             key = name.rpartition("|")[0]
             del self._open[key][name]
-            self._use_before.pop(name, None)
             if not self._open[key]:
                 del self._open[key]
         for stretch in entries.opened:
             self._open.setdefault(stretch.key, {})[stretch.name] = stretch
-            self._use_before[stretch.name] = self._use_of(stretch.held.lease, stretch.held.term)
 
     def so_far(self, now_ms: int) -> list[Row]:
         """Rows of what is still held, as if it were over now."""
@@ -188,8 +187,7 @@ class Ledger:
 
     def _row(self, stretch: Stretch, ended_ms: int, why: str) -> Row:
         use = self._use_of(stretch.held.lease, stretch.held.term)
-        before = self._use_before.get(stretch.name, NOTHING)
-        return Row(stretch.held, stretch.began_ms, ended_ms, why, use.since(before))
+        return Row(stretch.held, stretch.began_ms, ended_ms, why, use.since(stretch.before))
 
     def _reader(self, key: str) -> Reader | None:
         for prefix, reader in self._readers.items():

@@ -7,6 +7,7 @@ used, and is told to the lease's host. Source: lease negotiation, section 8.1.
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 
 from holdall.leases.buckets import NS, Bucket, quantum_for
@@ -54,6 +55,8 @@ class _Leased:
     def __init__(self, main: _Main, user: str, lease: str, term: str) -> None:
         self.main, self.user, self.lease, self.term = main, user, lease, term
         self.way = Way(main, lease, 0)
+        self.meter = secrets.token_hex(8)
+        """Another one after each beginning of the gate, or of this part of it."""
         self.host = ""
         self.until_ms = 0
         """CLOCK_BOOTTIME; 0: there is no lease now."""
@@ -198,4 +201,4 @@ class SharedGate:
         use = leased.use()
         if use != leased.told:
             leased.told = use
-            self._tell(BytesUsed(leased.lease, leased.host, (use,)))
+            self._tell(BytesUsed(leased.lease, leased.host, (use,), leased.meter))

@@ -99,6 +99,7 @@ class BytesUsed(msgspec.Struct, frozen=True, tag="bytes_used"):
     lease: str
     host: str
     uses: tuple[TermUse, ...]
+    meter: str
 
 
 OfNode: TypeAlias = Led | Deposed | ManagedBy | Petition | BytesUsed

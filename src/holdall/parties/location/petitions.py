@@ -268,7 +268,7 @@ class Petitions:
         """What the node's gate has let go, for the lease's host. A lease that is just over has its last word, too."""
         asker = self._dealings.asker(used.lease)
         if asker is not None:
-            self._dealings.say(Address(used.host, HOST), asker, m.UseIs(used.lease, used.uses), out)
+            self._dealings.say(Address(used.host, HOST), asker, m.UseIs(used.lease, used.uses, used.meter), out)
 
     def rate_of(self, holder: str, lease: str, term: str) -> Rate | None:
         """What the holder has of a capacity now, by a lease that this node holds for him; None: nothing."""
