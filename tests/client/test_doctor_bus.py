@@ -66,7 +66,7 @@ def test_a_member_hears_its_role_and_how_long_its_certificate_is_good(
     settings = member(tmp_path)
     told = said(settings, runs=True)
     assert told["bus"][0] == "ok"
-    assert "runs one of its servers; 1 server(s) known" in told["bus"][1]
+    assert "runs one of its servers; servers known: 1" in told["bus"][1]
     assert told["certificate"][0] == "ok"
     now = time.time()
     for years, state in ((29.95, "warning"), (31, "error")):

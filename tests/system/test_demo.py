@@ -154,7 +154,9 @@ def test_the_small_lab_tells_its_story_with_small_fences_every_time_and_leaves_n
     assert (ended.returncode, ended.stderr) == (0, "")
     told = ended.stdout.partition("\n\n")[0].splitlines()
     assert [line for line in told if not re.match(r" *\d+\.\d\d s  \w+ +\S", line)] == []
-    assert re.search(r"gus +holds scope-1 fence 1, and is now cut off", ended.stdout)
+    assert re.search(r"gus +holds scope-1#1, and is cut off", ended.stdout)
+    # The table of a terminal has 80 columns.
+    assert [line for line in told if len(line) > 80] == []
     assert "all is free again: board 2/2 · psu 3/3 · scope 1/1" in ended.stdout
     _, *next_commands = re.findall(r"^(?:next)? +(holdall .+?)(?:   |$)", ended.stdout, re.MULTILINE)
     assert len(next_commands) == 2

@@ -214,6 +214,7 @@ def run_demo() -> int:
 def _play(url: str, story: Story, stopping: Stopping) -> None:
     story.tell("lab", "3 pools: board (2 units), psu (3), scope (1)")
     story.tell("lab", "6 agents want several units at once, each all or none")
+    story.tell("lab", "psu-1#4 is unit psu-1 with fence 4: each holder's is higher")
     over = threading.Event()
     parties = [Party(url, name, needs, hold, story, over) for name, needs, hold in AGENTS]
     try:
@@ -253,10 +254,10 @@ def _silent_holder(url: str, story: Story) -> None:
 
 
 def _watch_it_end(url: str, story: Story, lease: frames.LeaseView) -> None:
-    units = " · ".join(f"{unit.name} fence {unit.fence}" for unit in lease.units)
-    story.tell("gus", f"holds {units}, and is now cut off: no word comes from it any more", 31)
+    units = " ".join(f"{unit.name}#{unit.fence}" for unit in lease.units)
+    story.tell("gus", f"holds {units}, and is cut off: no word comes from it any more", 31)
     cut = time.monotonic()
-    story.tell("lab", f"its lease is not renewed: it ends {TTL_SECONDS} s (and 2 %) after its last word", 33)
+    story.tell("lab", f"its lease ends {TTL_SECONDS} s (and 2 %) after its last word", 33)
     _wait_until(lambda: lease.lease not in _holders(url), seconds=ROUND_SECONDS)
     ended = short_id(lease.lease)
     story.tell("lab", f"gus's lease {ended} ended {time.monotonic() - cut:.2f} s after the cut", 33)
@@ -269,16 +270,14 @@ def _closing_words(url: str, story: Story) -> None:
             if row.kind in {"expired", "lost"}:
                 story.tell("log", f"{row.kind}: {row.holder}: {row.text}", 33)
         after = [row for row in rows if any("scope/" in unit for unit in row.units) and row.kind == "granted"]
-        story.tell(
-            "log", f"the scope was granted {len(after)} times, its fence grew each time: {_fences(after)}"
-        )
+        story.tell("log", f"{len(after)} grants of the scope, with fences {_fences(after)}")
         free = " · ".join(f"{row.pool} {row.free}/{row.total}" for row in hub.pools())
         story.tell("lab", f"all is free again: {free}")
 
 
 def _fences(rows: list[frames.LogRow]) -> str:
     fences = [unit.partition("#")[2] for row in rows for unit in row.units if "scope/" in unit]
-    return " < ".join(fences[:12]) + (" < …" if len(fences) > 12 else "")
+    return " < ".join(fences[:4]) + (" < …" if len(fences) > 4 else "")
 
 
 def _holders(url: str) -> set[str]:
@@ -287,7 +286,7 @@ def _holders(url: str) -> set[str]:
 
 
 def _units(lease: "holdall.sync.Lease") -> str:
-    return " · ".join(f"{unit.name} fence {unit.fence}" for units in lease.units.values() for unit in units)
+    return " ".join(f"{unit.name}#{unit.fence}" for units in lease.units.values() for unit in units)
 
 
 def _wait_until(condition: Callable[[], bool], *, seconds: float) -> None:

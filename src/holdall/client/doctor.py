@@ -101,7 +101,7 @@ def _configuration(config: Path | None) -> tuple[Finding, "Settings | None"]:
     except HoldallError as problem:
         return Finding("config", "error", problem.text), None
     pools = len(settings.pools)
-    text = f"{settings.source or 'no file: the defaults'}: node {settings.name}, {pools} pool(s)"
+    text = f"{settings.source or 'no file: the defaults'}: node {settings.name}, pools: {pools}"
     if pools == 0:
         return Finding(
             "config", "warning", text + ". Add a [[pool]], or let holdall init find some"
@@ -197,7 +197,7 @@ def _node(url: str, settings: "Settings | None", version: str) -> list[Finding]:
         )
     else:
         findings.append(
-            Finding("node", "ok", f"{row.node} (pid {row.pid}) serves {row.units} units in {row.pools} pools")
+            Finding("node", "ok", f"{row.node} (pid {row.pid}) serves units: {row.units}, pools: {row.pools}")
         )
     if row.version != version:
         findings.append(

@@ -71,7 +71,7 @@ def bus_findings(settings: "Settings", *, runs: bool) -> Iterator[Finding]:
         known = len(system.membership.servers)
         role = "runs one of its servers" if listen else "is a client of its servers"
         yield Finding(
-            "bus", "ok", f"member of system {system.membership.system}, {role}; {known} server(s) known"
+            "bus", "ok", f"member of system {system.membership.system}, {role}; servers known: {known}"
         )
         yield _certificates(system)
     if listen is not None:
