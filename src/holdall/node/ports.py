@@ -98,6 +98,7 @@ _FROM_NODE = (
     RunSaid,
     RunOver,
     JobBegun,
+    JobForgotten,
     JobRows,
     JobTold,
     JobTaken,
@@ -156,9 +157,9 @@ class NodePorts:
             self.commands.take(message)
         elif to == Address(self._node, RUNNERS) and isinstance(message, StartRunner):
             self.runners.start(message)
-        elif to == Address(self._node, NODE) and isinstance(message, _TOLD):
         elif to == Address(self._node, RUNNERS) and isinstance(message, RemoveOutput):
             self.runners.remove(message)
+        elif to == Address(self._node, NODE) and isinstance(message, _TOLD):
             self._told(message)
         elif to == Address(self._node, NODE) and isinstance(message, Deposed):
             self.deposed(message.epoch)
