@@ -51,6 +51,6 @@ def node_of_the_page() -> Iterator[None]:
 pytest_collect_file = Sybil(
     parsers=[CodeBlockParser(language="toml", evaluator=read_toml), PythonCodeBlockParser()],
     patterns=["*.md"],
-    excludes=["reference/commands.md", "_build/*"],
+    excludes=["reference/commands.md", "reference/messages.md", "_build/*"],
     fixtures=["node_of_the_page"],
 ).pytest()
