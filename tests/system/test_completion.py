@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -123,7 +123,7 @@ def test_the_tab_key_writes_the_name_of_a_pool(node: Lab) -> None:
 
 
 @contextlib.contextmanager
-def typing(node: Lab, *command: str, **more: str) -> Iterator[int]:
+def typing(node: Lab, *command: str, **more: str) -> Generator[int]:
     """The terminal of this shell."""
     pid, terminal = pty.fork()
     if pid == 0:
