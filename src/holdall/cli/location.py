@@ -57,6 +57,7 @@ def templates(location: Location, json: Json = False, url: Url = "") -> None:
     epilog="Examples: holdall location request prague --term net.tx=50KiB/s --duration 2min · "
     "holdall location request prague --term gpu=2 --term net.tx=1MB/s --floor net.tx=100kB/s · "
     "holdall location request prague --term net.tx=50KiB/s --accept --hold · "
+    "holdall location request prague --term gpu=1 --wait 5min --accept · "
     "holdall location request prague --term gpu=1 --parts 4 (four of them, or none)"
 )
 def request(
@@ -88,6 +89,12 @@ def request(
             help="So many such leases, perhaps on several hosts: all or none, at once.",
         ),
     ] = 1,
+    wait: Annotated[
+        str,
+        typer.Option(
+            "--wait", metavar="TIME", help="Stand in line for so long if nothing can be offered now."
+        ),
+    ] = "",
     accept: Annotated[bool, typer.Option("--accept", help="Take the offer at once.")] = False,
     hold: Hold = False,
     json: Json = False,
@@ -97,7 +104,9 @@ def request(
     from holdall.cli import location_asking
 
     location_asking.request(
-        location_asking.Wish(location, term or [], floor or [], weight or [], duration, template, replaces),
+        location_asking.Wish(
+            location, term or [], floor or [], weight or [], duration, template, replaces, wait
+        ),
         url,
         parts=parts,
         accept=accept or hold,

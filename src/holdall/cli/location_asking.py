@@ -32,6 +32,7 @@ class Wish(msgspec.Struct, frozen=True):
     duration: str = ""
     template: str = ""
     replaces: str = ""
+    wait: str = ""
 
 
 def request(wish: Wish, url: str, *, parts: int, accept: bool, hold: bool, as_json: bool) -> None:
@@ -52,11 +53,12 @@ def request(wish: Wish, url: str, *, parts: int, accept: bool, hold: bool, as_js
             weights=weights,
             template=wish.template or None,
             replaces=wish.replaces or None,
+            wait=wish.wait or None,
         )
 
     if parts > 1:
-        if hold or wish.replaces:
-            raise BadSpec("--parts goes with neither --hold nor --replaces. Ask for them one by one.")
+        if hold or wish.replaces or wish.wait:
+            raise BadSpec("--parts goes with neither --hold, --replaces nor --wait. Ask for them one by one.")
         _request_all(wish.location, [new() for _ in range(parts)], url, as_json=as_json)
         return
     made = new()

@@ -154,13 +154,13 @@ class Link:
             self._session.post(call)
         return call
 
-    def negotiate(self, body: bytes) -> Call[frames.Negotiated]:
-        """A question about locations, one of `model.location_frames`."""
+    def negotiate(self, body: bytes, *, wait_ms: int = 0) -> Call[frames.Negotiated]:
+        """A question about locations, one of `model.location_frames`; `wait_ms`: it may wait there for so long."""
         self._must_be_ours()
         with self.lock:
             number = self._session.number()
             call = NegotiateCall(frames.Negotiate(number, body), number, repeatable=False)
-            call.answer_by_ms = boottime_ms() + NEGOTIATED_MS_MAX
+            call.answer_by_ms = boottime_ms() + NEGOTIATED_MS_MAX + wait_ms
             self._session.post(call)
         return call
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from holdall.client.link import Link
 from holdall.client.location_tenure import LeaseFace, NegotiatedTenure, expected, problem, read, taken
-from holdall.client.location_words import Amount, new_request, together
+from holdall.client.location_words import Amount, new_request, together, wait_ms_of
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost
@@ -34,10 +34,12 @@ class Location:
         weights: Mapping[str, int | str] | None = None,
         template: str | None = None,
         replaces: "NegotiatedLease | str | None" = None,
+        wait: float | str | None = None,
     ) -> "Offer":
         """Ask for an offer, which binds the location for a few seconds; `await offer.accept()` makes it a lease.
 
         Amounts are base units, or text with a unit (`"50KiB/s"`); functions are True or words. `floors`: less is of no use.
+        `wait`: stand in line for so long, an hour at most, where nothing can be offered now.
         Raises BadSpec, NeverSatisfiable (no host supports it), NotGranted (not now), Refused (policy).
         """
         made = new_request(
@@ -47,6 +49,7 @@ class Location:
             weights=weights,
             template=template,
             replaces=replaces.id if isinstance(replaces, LeaseFace) else replaces,
+            wait=wait,
         )
         answer = await ask(self._link, f.AskOffer(self.name, made))
         if isinstance(answer, f.OfferIs):
@@ -61,10 +64,13 @@ class Location:
         floors: Mapping[str, int | str] | None = None,
         weights: Mapping[str, int | str] | None = None,
         template: str | None = None,
+        wait: float | str | None = None,
         on_loss: Literal["cancel", "event"] = "cancel",
     ) -> "Taking":
         """As `request`, and the offer is taken at once: `async with location.lease({…}) as lease`."""
-        made = new_request(terms, duration=duration, floors=floors, weights=weights, template=template)
+        made = new_request(
+            terms, duration=duration, floors=floors, weights=weights, template=template, wait=wait
+        )
         return Taking(self._link, self.name, made, on_loss)
 
     async def lease_all(
@@ -188,7 +194,9 @@ class NegotiatedLease(LeaseFace):
 
 async def ask(link: Link, question: f.FromClient) -> f.ToClient:
     """One question to the node."""
-    return read(await asyncio.wrap_future(link.negotiate(f.pack(question)).future))
+    return read(
+        await asyncio.wrap_future(link.negotiate(f.pack(question), wait_ms=wait_ms_of(question)).future)
+    )
 
 
 def _leased(

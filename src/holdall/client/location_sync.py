@@ -8,7 +8,7 @@ from typing import Self
 from holdall.client.blocking import result_of
 from holdall.client.link import Link
 from holdall.client.location_tenure import LeaseFace, NegotiatedTenure, expected, problem, read, taken
-from holdall.client.location_words import Amount, new_request, together
+from holdall.client.location_words import Amount, new_request, together, wait_ms_of
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost
@@ -35,6 +35,7 @@ class Location:
         weights: Mapping[str, int | str] | None = None,
         template: str | None = None,
         replaces: "NegotiatedLease | str | None" = None,
+        wait: float | str | None = None,
     ) -> "Offer":
         """As the asyncio twin."""
         made = new_request(
@@ -44,6 +45,7 @@ class Location:
             weights=weights,
             template=template,
             replaces=replaces.id if isinstance(replaces, LeaseFace) else replaces,
+            wait=wait,
         )
         answer = ask(self._link, f.AskOffer(self.name, made))
         if isinstance(answer, f.OfferIs):
@@ -58,9 +60,12 @@ class Location:
         floors: Mapping[str, int | str] | None = None,
         weights: Mapping[str, int | str] | None = None,
         template: str | None = None,
+        wait: float | str | None = None,
     ) -> "NegotiatedLease":
         """As `request`, and the offer is taken at once: `with location.lease({…}) as lease`."""
-        made = new_request(terms, duration=duration, floors=floors, weights=weights, template=template)
+        made = new_request(
+            terms, duration=duration, floors=floors, weights=weights, template=template, wait=wait
+        )
         asked_ms = boottime_ms()
         answer = ask(self._link, f.AskOffer(self.name, made, take=True))
         return _leased(self._link, answer, asked_ms, self.name)
@@ -139,7 +144,7 @@ class NegotiatedLease(LeaseFace):
 
 def ask(link: Link, question: f.FromClient) -> f.ToClient:
     """One question to the node."""
-    return read(result_of(link.negotiate(f.pack(question)).future))
+    return read(result_of(link.negotiate(f.pack(question), wait_ms=wait_ms_of(question)).future))
 
 
 def _leased(link: Link, answer: f.ToClient, asked_ms: int, location: str) -> NegotiatedLease:

@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from holdall.client.conversation import Conversation
+from holdall.client.location_words import wait_ms_of
 from holdall.model import frames
 from holdall.model import location_frames as f
 from holdall.model.errors import Unreachable
@@ -21,7 +22,8 @@ class LocationTalk:
     def ask(self, question: f.FromClient) -> f.ToClient:
         """The answer, whichever it is. Raises NeverSatisfiable (no such location), Unreachable, BadSpec, Refused."""
         body = f.pack(question)
-        answer = self._conversation.ask(frames.Negotiate(self._conversation.number(), body))
+        patient = wait_ms_of(question) > 0
+        answer = self._conversation.ask(frames.Negotiate(self._conversation.number(), body), patient=patient)
         if not isinstance(answer, frames.Negotiated):
             raise self._unexpected(type(answer).__name__)
         try:

@@ -29,6 +29,7 @@ _LATER = frozenset(
         "no_answer",
         "busy",
         "others_first",
+        "others_wait",
         "stale_lm",
         "draining",
         "quarantine",
@@ -51,12 +52,14 @@ def new_request(
     weights: Mapping[str, int | str] | None = None,
     template: str | None = None,
     replaces: str | None = None,
+    wait: float | str | None = None,
 ) -> LeaseRequest:
-    """A request with an id of its own. `duration` as seconds or text. Raises BadSpec."""
+    """A request with an id of its own. `duration` and `wait` as seconds or text; None: it does not wait. Raises BadSpec."""
     floors, weights = floors or {}, weights or {}
     for name in (*floors, *weights):
         if name not in terms:
             raise BadSpec(f"{name} has a floor or a weight, but is not asked for. Add it: {name}=AMOUNT")
+    wait_ms = 0 if wait is None else finite_duration(wait, what="wait")
     duration_ms = None if duration is None else finite_duration(duration, what="duration")
     made = {
         name: RequestedTerm(
@@ -67,12 +70,22 @@ def new_request(
         for name, amount in terms.items()
     }
     request = LeaseRequest(
-        secrets.token_hex(16), made, template=template, duration=duration_ms or None, replaces=replaces
+        secrets.token_hex(16),
+        made,
+        template=template,
+        duration=duration_ms or None,
+        replaces=replaces,
+        wait_ms=wait_ms or 0,
     )
     try:
         return checked_request(request)
     except Refusal as refusal:
         raise BadSpec(f"{refusal.where}: {refusal.text}" if refusal.where else refusal.text) from None
+
+
+def wait_ms_of(question: f.FromClient) -> int:
+    """For how long the location may let it wait."""
+    return question.request.wait_ms if isinstance(question, f.AskOffer) else 0
 
 
 def together(

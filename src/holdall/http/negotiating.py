@@ -65,6 +65,8 @@ def _request(asking: Asking, location: str) -> LeaseRequest:
         raise Problem("bad-spec", f"{refusal.text} [{refusal.reason}]") from None
     if not isinstance(found, LeaseRequest):
         raise Problem("bad-spec", "a lease is asked for by an AgreementOffer [wsag.root]")
+    if found.wait_ms:
+        raise Problem("bad-spec", "over HTTP a request does not wait: leave out wait_ms, and ask again later")
     return found
 
 

@@ -185,7 +185,7 @@ class Agent:
                 self._released(message.lease, out)
             case m.UnknownLease():
                 self._unknown(sender, message.lease, out)
-            case m.Templates():
+            case m.Templates() | m.Queued():
                 pass
             case _:
                 raise ProtocolViolation(f"no message for an agent: {type(message).__name__}")

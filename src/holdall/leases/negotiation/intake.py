@@ -12,6 +12,7 @@ from holdall.leases.negotiation.desk import Desk
 from holdall.leases.negotiation.interfaces import Asker, Policy, TermAsk
 from holdall.leases.negotiation.members import Members
 from holdall.leases.negotiation.states import TERMINAL
+from holdall.leases.negotiation.waiting import WAIT_MS_MAX
 from holdall.leases.templates import NO_HOST_SUPPORTS, candidates, in_base_units, require
 from holdall.model.refusals import Refusal
 from holdall.model.terms import DURATION, LeaseRequest, Template, TemplateTerm, checked_request
@@ -37,12 +38,11 @@ class Intake:
 
     def plan(self, asker: Asker, request: LeaseRequest) -> Plan | m.Declined:
         """Whom to ask, or why nobody."""
-        if request.wait_ms:
-            return m.Declined(
-                request.request,
-                "request.wait",
-                text="a location's manager does not queue; ask without wait_ms and come again after retry_after_ms",
+        if request.wait_ms > WAIT_MS_MAX:
+            text = (
+                f"wait_ms: a request waits for {WAIT_MS_MAX:,} ms at most; ask for less, and again after that"
             )
+            return m.Declined(request.request, "request.wait", text=text)
         hosts = self._members.may_be_asked()
         if request.replaces is not None:
             known = self._desk.leases.get(request.replaces)

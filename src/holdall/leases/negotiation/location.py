@@ -12,13 +12,14 @@ import msgspec
 from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.desk import Desk, OpenOffer
+from holdall.leases.negotiation.desk import Asked, Desk, OpenOffer
 from holdall.leases.negotiation.intake import Intake, Plan
 from holdall.leases.negotiation.interfaces import AllowAll, Askers, ByAddress, Policy
 from holdall.leases.negotiation.members import Members
 from holdall.leases.negotiation.reviewing import revoked
 from holdall.leases.negotiation.rounds import Round, new_round, offered_document
 from holdall.leases.negotiation.settling import SETTLE_TIMER, Kept, Settling, settle_ms
+from holdall.leases.negotiation.waiting import LINE_TIMER, OTHERS_WAIT, Line, asked_of
 from holdall.machine.contract import (
     BOOT_KEY,
     Address,
@@ -67,6 +68,7 @@ class LocationManager:
         self._askers = askers or ByAddress()
         self._rounds: dict[str, Round] = {}
         self._settling: Settling | None = None
+        self.line = Line()
         self._counter = 0
 
     # ------------------------------------------------------------ the contract
@@ -103,6 +105,7 @@ class LocationManager:
             self.desk.key(),
             tuple(self._rounds[name].key() for name in sorted(self._rounds)),
             None if self._settling is None else self._settling.key(),
+            self.line.key(),
         )
 
     def copy(self) -> Self:
@@ -110,6 +113,7 @@ class LocationManager:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.members, twin.desk, twin._rounds = self.members.copy(), self.desk.copy(), dict(self._rounds)
+        twin.line = self.line.copy()
         twin._settling = None if self._settling is None else self._settling.copy()
         return twin
 
@@ -196,13 +200,46 @@ class LocationManager:
 
     def _take_up(self, kept: Kept, out: Effects) -> None:
         agent, asker = kept.agent, kept.asker
-        asked = asker.holder, kept.message.request.request
-        plan = Intake(self.members, self.desk, self._policy).plan(asker, kept.message.request)
+        asked = asked_of(kept)
+        request = kept.message.request
+        plan = Intake(self.members, self.desk, self._policy).plan(asker, request)
         if isinstance(plan, m.Declined):
-            self.desk.answer(asked, agent, plan, out)
+            self._decline_asked(asked, agent, plan, out)
+            return
+        if request.wait_ms and not self.line.joins(kept, self.settings.heartbeat_ms, out):
+            busy = m.Declined(asked[1], "busy", retry_after_ms=self.settings.heartbeat_ms)
+            self.desk.answer(asked, agent, busy, out)
             return
         self.desk.answers[asked] = None
+        if request.replaces is None and self.line.is_behind(asked, request.terms):
+            text = "others wait for one of these terms; ask with wait_ms to stand in line behind them"
+            self._decline_asked(asked, agent, m.Declined(asked[1], OTHERS_WAIT, text=text), out)
+            return
         self._ask(agent, plan, out)
+
+    def _decline_asked(self, asked: Asked, agent: Address, declined: m.Declined, out: Effects) -> None:
+        """Unless it may wait on."""
+        if not self.line.waits_on(asked, declined, out):
+            self.line.leaves(asked, out)
+            self.desk.answer(asked, agent, declined, out)
+
+    def _try_line(self, out: Effects) -> None:
+        """Those with nobody before them. One that is being asked for is tried when that is decided."""
+        under_way = {(one.asker.holder, one.request.request) for one in self._rounds.values()}
+        for asked, waiter in list(self.line.waiters.items()):
+            if asked not in under_way and not self.line.is_behind(asked, waiter.kept.message.request.terms):
+                self._take_up(waiter.kept, out)
+        if self.line.waiters:
+            out.append(SetTimer(LINE_TIMER, self.settings.heartbeat_ms))
+
+    def _waited(self, name: str, out: Effects) -> None:
+        """Its time is over. One that is being asked for has its answer when that is decided."""
+        asked = self.line.named(name)
+        waiter = None if asked is None else self.line.leaves(asked, out)
+        if asked is None or waiter is None or waiter.last is None:
+            return
+        if all((one.asker.holder, one.request.request) != asked for one in self._rounds.values()):
+            self.desk.answer(asked, waiter.kept.agent, waiter.last, out)
 
     def _ask(self, agent: Address, plan: Plan, out: Effects) -> None:
         self._counter += 1
@@ -249,8 +286,9 @@ class LocationManager:
                 self._to_host(host, m.Cancel(self.epoch, round_.proposals[host].hold), out)
         asked = round_.asker.holder, round_.request.request
         if chosen is None:
-            self.desk.answer(asked, round_.agent, round_.declined(), out)
+            self._decline_asked(asked, round_.agent, round_.declined(), out)
             return
+        self.line.leaves(asked, out)
         hold = round_.proposals[chosen].hold
         offer_ms = self.settings.offer_ms
         self._to_host(chosen, m.Select(self.epoch, hold, offer_ms + self.settings.spare_ms), out)
@@ -383,6 +421,10 @@ class LocationManager:
         settling, self._settling = self._settling, None
         for kept in settling.kept.values() if settling is not None else ():
             out.append(Send(kept.agent, m.Declined(kept.message.request.request, "stale_lm")))
+        for asked in list(self.line.waiters):
+            waiter = self.line.leaves(asked, out)
+            if waiter is not None:
+                self.desk.answer(asked, waiter.kept.agent, m.Declined(asked[1], "stale_lm"), out)
         for offer in list(self.desk.offers.values()):
             self.desk.lapses(offer, "stale_lm", out)
         for round_ in list(self._rounds.values()):
@@ -419,5 +461,9 @@ class LocationManager:
                 self.desk.forget_answer(name)
             case "settle":
                 self._settled(out)
+            case "line":
+                self._try_line(out)
+            case "wait":
+                self._waited(name, out)
             case _:
                 raise ProtocolViolation(f"no timer of a location's manager: {kind}")

@@ -127,6 +127,14 @@ class Declined(msgspec.Struct, frozen=True, tag="declined"):
     retry_after_ms: int = 0
 
 
+class Queued(msgspec.Struct, frozen=True, tag="location_queued"):
+    """Nothing can be offered now; the request stands in line, and Offer or Declined follows within its `wait_ms`."""
+
+    request: str
+    position: int
+    """1: nobody waits before it."""
+
+
 class LeaseIs(msgspec.Struct, frozen=True, tag="lease_is"):
     """The lease as its host knows it."""
 
@@ -198,7 +206,17 @@ class NoSplit(msgspec.Struct, frozen=True, tag="no_split"):
 
 
 LocationToAgent: TypeAlias = (
-    Templates | Offer | Declined | LeaseIs | Lapsed | StaleRevision | UnknownLease | Done | Renewed | Revoking
+    Templates
+    | Offer
+    | Declined
+    | Queued
+    | LeaseIs
+    | Lapsed
+    | StaleRevision
+    | UnknownLease
+    | Done
+    | Renewed
+    | Revoking
 )
 HostToAgent: TypeAlias = LeaseIs | UnknownLease | Done | Renewed | Revoking | Split | NoSplit
 
@@ -387,6 +405,7 @@ CODEC.register(
     | Templates
     | Offer
     | Declined
+    | Queued
     | LeaseIs
     | Lapsed
     | StaleRevision

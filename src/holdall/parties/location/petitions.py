@@ -35,6 +35,8 @@ class _Open(msgspec.Struct):
     holder: str
     offer: LeaseDocument | None = None
     until_ms: int = 0
+    is_patient: bool = False
+    """It may wait for long, and is dropped when nobody waits for it any more."""
     is_part: bool = False
     """Of several that are asked together: it is nobody's to take by itself."""
 
@@ -167,7 +169,8 @@ class Petitions:
         if known is not None and known.offer is not None:
             self._answering.answer(wait, self._offer(known.offer, known.until_ms), out)
             return []
-        self._answering.wait(f"offer/{name}", wait, out, within_ms=2 * WAIT_MS if question.take else WAIT_MS)
+        within_ms = question.request.wait_ms + (2 * WAIT_MS if question.take else WAIT_MS)
+        self._answering.wait(f"offer/{name}", wait, out, within_ms=within_ms)
         return self._send(asker, question, out)
 
     def _ask_together(self, wait: Wait, asker: Asker, question: f.AskTogether, out: list[Effect]) -> None:
@@ -179,6 +182,10 @@ class Petitions:
             refused = self._wrong(asker, part)
             if name in names or name in self._open:
                 refused = f.NoOffer("request.id", text="each part needs an id of its own")
+            elif part.request.wait_ms:
+                refused = f.NoOffer(
+                    "request.wait", text="no part waits while others are held: ask without wait_ms"
+                )
             if refused is not None:
                 self._answering.answer(wait, refused, out)
                 return
@@ -217,7 +224,8 @@ class Petitions:
         self, asker: Asker, question: f.AskOffer, out: list[Effect], *, is_part: bool = False
     ) -> Outcomes:
         name = question.request.request
-        self._open[name] = _Open(question.location, asker.holder, is_part=is_part)
+        is_patient = question.request.wait_ms > 0
+        self._open[name] = _Open(question.location, asker.holder, is_patient=is_patient, is_part=is_part)
         self._dealings.note_asker(name, asker)
         self._dealings.manager(question.location)
         return self._dealings.tell(question.location, a.Want(question.request, question.take), out)
@@ -268,7 +276,9 @@ class Petitions:
         """What the node's gate has let go, for the lease's host. A lease that is just over has its last word, too."""
         asker = self._dealings.asker(used.lease)
         if asker is not None:
-            self._dealings.say(Address(used.host, HOST), asker, m.UseIs(used.lease, used.uses, used.meter), out)
+            self._dealings.say(
+                Address(used.host, HOST), asker, m.UseIs(used.lease, used.uses, used.meter), out
+            )
 
     def rate_of(self, holder: str, lease: str, term: str) -> Rate | None:
         """What the holder has of a capacity now, by a lease that this node holds for him; None: nothing."""
@@ -395,6 +405,10 @@ class Petitions:
         self._answering.gone(connection)
         self.listings.gone(connection)
         outcomes: Outcomes = []
+        for name, known in list(self._open.items()):
+            is_waiting = known.is_patient and known.offer is None
+            if is_waiting and f"offer/{name}" not in self._answering.waits:
+                outcomes += self._drop(name, "cancelled", out)
         for lease in [one for one, used in self._used.items() if connection in used and process_gone]:
             del self._used[lease][connection]
             if self.is_used(lease):

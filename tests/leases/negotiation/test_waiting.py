@@ -1,0 +1,106 @@
+"""Requests that stand in line at a location's manager: message by message, with a clock that is moved by hand."""
+
+import msgspec
+import pytest
+from leases.negotiation.town import AGENT, LM, NET, Town, accepts, gets, offered, wish
+
+from holdall.leases.negotiation import messages as m
+from holdall.leases.negotiation.interfaces import Asker
+from holdall.leases.negotiation.settling import Kept
+from holdall.leases.negotiation.waiting import LINE_MOST, WAIT_MS_MAX, Line
+from holdall.machine.contract import Address
+from holdall.model.terms import RequestedTerm
+
+SECOND, THIRD = Address("y", "agent"), Address("z", "agent")
+NET_ALL, NET_HALF = RequestedTerm(100, 100), RequestedTerm(50, 50)
+
+
+def waits(name: str, wait_ms: int, **terms: object) -> m.RequestLease:
+    asked = wish(name, duration=60_000, **terms)
+    return m.RequestLease(msgspec.structs.replace(asked.request, wait_ms=wait_ms))
+
+
+def full_town() -> Town:
+    """All of net.tx is had by AGENT."""
+    town = Town()
+    town.location()
+    town.host("h1", {"net.tx": NET}, {"net.tx": 100})
+    return town
+
+
+def heard(town: Town, who: Address) -> list[object]:
+    """Since it was looked at last."""
+    found, town.heard[who] = list(town.heard.get(who, [])), []
+    return found
+
+
+def test_what_is_given_back_goes_to_the_first_in_line_and_then_to_the_next() -> None:
+    town = full_town()
+    held = gets(town, wish("r0", duration=600_000, net__tx=NET_ALL))
+    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == [m.Queued("r1", 1)]
+    assert town.send(THIRD, LM, waits("r2", 60_000, net__tx=NET_HALF)) == [m.Queued("r2", 2)]
+    # Asked again, it stands where it stood, and nobody is told anything twice.
+    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == []
+    town.passes(3000)
+    assert heard(town, SECOND)[1:] == heard(town, THIRD)[1:] == []
+    town.send(AGENT, LM, m.ReleaseLease(held.lease))
+    town.passes(1000)
+    (offer,) = heard(town, SECOND)
+    first = accepts(town, offered(offer), SECOND)  # type: ignore[arg-type]
+    heard(town, SECOND)
+    assert first.term("net.tx").granted == 100
+    town.passes(1000)
+    assert heard(town, THIRD) == []
+    town.send(SECOND, LM, m.ReleaseLease(first.lease))
+    town.passes(1000)
+    assert offered(heard(town, THIRD)[0]).term("net.tx").granted == 50  # type: ignore[arg-type]
+
+
+def test_who_may_not_wait_does_not_pass_those_who_do() -> None:
+    town = full_town()
+    gets(town, wish("r0", duration=600_000, net__tx=NET_HALF))
+    assert town.send(SECOND, LM, waits("r1", 5_000, net__tx=NET_ALL)) == [m.Queued("r1", 1)]
+    (declined,) = town.send(THIRD, LM, wish("r2", duration=60_000, net__tx=NET_HALF))
+    assert isinstance(declined, m.Declined)
+    assert (declined.reason, "wait_ms" in declined.text) == ("others_wait", True)
+    # When the one in line has waited for so long, it is declined as it was last; then the other one may have it.
+    heard(town, SECOND)
+    town.passes(6_000)
+    (over,) = heard(town, SECOND)
+    assert isinstance(over, m.Declined)
+    assert (over.reason, over.term) == ("oversubscribed", "net.tx")
+    # Its wish is remembered for a while, so that is a fair part.
+    assert gets(town, wish("r3", duration=60_000, net__tx=50), THIRD).term("net.tx").granted == 33
+
+
+def test_what_can_never_be_met_and_too_long_a_wait_are_refused_at_once() -> None:
+    town = full_town()
+    never = town.ask(LM, waits("r1", 5_000, gpu=1))
+    assert isinstance(never, m.Declined)
+    assert never.reason == "no_host_supports"
+    long = town.ask(LM, waits("r2", WAIT_MS_MAX + 1, net__tx=50))
+    assert isinstance(long, m.Declined)
+    assert (long.reason, "3,600,000 ms" in long.text) == ("request.wait", True)
+    assert offered(town.ask(LM, waits("r3", WAIT_MS_MAX, net__tx=50))).term("net.tx").granted == 50
+
+
+def test_a_manager_that_is_replaced_declines_who_waits() -> None:
+    town = full_town()
+    gets(town, wish("r0", duration=600_000, net__tx=NET_ALL))
+    town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL))
+    heard(town, SECOND)
+    epoch = town.location_manager().epoch
+    town.send(Address("h1", "host"), LM, m.StaleLm(epoch + 1))
+    assert heard(town, SECOND) == [m.Declined("r1", "stale_lm")]
+    town.passes(61_000)
+    assert heard(town, SECOND) == []
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_line_is_bounded(more: int) -> None:
+    line = Line()
+    took = [
+        line.joins(Kept(AGENT, Asker("x"), waits(f"r{n}", 1000, net__tx=1)), 1000, [])
+        for n in range(LINE_MOST + more)
+    ]
+    assert took == [True] * LINE_MOST + [False] * more

@@ -1,0 +1,83 @@
+"""Requests that may wait, at real nodes: in line until something is given back, until their time is over, or nobody asks."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from node.location.town import Client, net, settled, start
+from node.together import Together, pool, together
+from node.waiting import until
+
+import holdall
+from holdall.leases.negotiation.location import LocationManager
+from holdall.model import frames
+from holdall.model import location_frames as f
+from holdall.model.terms import LeaseRequest, RequestedTerm
+from holdall.parties.location.candidate import Candidate
+from holdall.parties.location.messages import LOCATION
+
+
+@pytest.fixture
+def nodes() -> Iterator[Together]:
+    with together() as made:
+        start(made, "lab1", net("100kB/s", "first") + pool("gpu", "gpu-1"))
+        settled(made, "lab1", hosts=1)
+        yield made
+
+
+def gpu(name: str, wait_ms: int = 0) -> LeaseRequest:
+    return LeaseRequest(name, {"gpu": RequestedTerm(1)}, duration=60_000, wait_ms=wait_ms)
+
+
+def line(nodes: Together) -> int:
+    """How many stand in it."""
+    candidate = nodes.nodes["lab1"]._loop.host.parts[LOCATION]
+    assert isinstance(candidate, Candidate)
+    assert isinstance(candidate.manager, LocationManager)
+    return len(candidate.manager.line.waiters)
+
+
+def test_a_request_waits_in_line_until_the_unit_is_given_back(nodes: Together) -> None:
+    with nodes.client("lab1") as holder, ThreadPoolExecutor() as threads:
+        held = holder.lease("gpu:1")
+
+        async def body() -> str:
+            async with (
+                holdall.connect(f"unix://{nodes.nodes['lab1'].settings.socket}") as hub,
+                hub.location("prague").lease({"gpu": 1}, duration=60, wait="25s") as lease,
+            ):
+                return lease.document.terms[0].units[0].name
+
+        waiting = threads.submit(asyncio.run, body())
+        until(lambda: line(nodes) == 1, "it stands in line")
+        holder.release(held.key)
+        assert waiting.result() == "gpu-1"
+        assert line(nodes) == 0
+
+
+def test_a_wait_that_is_over_is_a_refusal_and_parts_do_not_wait(nodes: Together) -> None:
+    with nodes.client("lab1") as holder, Client(nodes, "lab1") as client:
+        holder.lease("gpu:1")
+        refused = client.offer(gpu("r1", wait_ms=300))
+        assert isinstance(refused, f.NoOffer)
+        assert refused.reason == "not_free"
+        parts = client.ask(
+            f.AskTogether((f.AskOffer("prague", gpu("r2", 300)), f.AskOffer("prague", gpu("r3"))))
+        )
+        assert isinstance(parts, f.NoOffer)
+        assert parts.reason == "request.wait"
+
+
+def test_what_nobody_waits_for_any_more_is_not_taken(nodes: Together) -> None:
+    with nodes.client("lab1") as holder:
+        held = holder.lease("gpu:1")
+        gone = Client(nodes, "lab1")
+        asked = f.AskOffer("prague", gpu("r1", wait_ms=3_000), take=True)
+        gone.talk._conversation._write(frames.Negotiate(1, f.pack(asked)))
+        until(lambda: line(nodes) == 1, "it stands in line")
+        gone.__exit__()
+        holder.release(held.key)
+        until(lambda: line(nodes) == 0, "its turn has come, or its time is over")
+    with nodes.client("lab1") as client:
+        until(lambda: sum(row.free for row in client.listing("pools", "gpu").pools) == 1, "the unit is free")
