@@ -14,7 +14,8 @@ def shipped() -> set[str]:
     return {
         name
         for name, members in families().items()
-        if members[0].__module__.startswith("holdall.") and not members[0].__module__.startswith(LAB)
+        if all(one.__module__.startswith("holdall.") for one in members)
+        and not any(one.__module__.startswith(LAB) for one in members)
     }
 
 
