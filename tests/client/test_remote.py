@@ -37,11 +37,15 @@ def told(answer: bytes) -> HoldallError | None:
     return None
 
 
+def answered(status: int, body: bytes) -> bytes:
+    return b"HTTP/1.1 %d X\r\na: b\r\n\r\n" % status + body
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.binary(max_size=200)
     | st.builds(
-        lambda status, body: b"HTTP/1.1 %d X\r\na: b\r\n\r\n" % status + body,
+        answered,
         st.integers(102, 999),
         st.binary(max_size=80)
         | st.sampled_from([b'{"code":"refused","detail":"no"}', b'{"code":1}', b"[" * 2000]),

@@ -163,9 +163,8 @@ async def usage(asking: Asking) -> words.Usages | Response:
     rows = [row for part in parts for row in part.usage]
     if wants(asking.request, JSON, {CSV}):
         return Response(usage_csv(query.by, rows), 200, {"Cache-Control": "no-cache"}, CSV)
-    sums = [
-        words.UsageSum(**{**msgspec.structs.asdict(row), "amount_ms": int(row.amount_ms)}) for row in rows
-    ]
+    plain = ({**msgspec.structs.asdict(row), "amount_ms": int(row.amount_ms)} for row in rows)
+    sums = [msgspec.convert(row, words.UsageSum) for row in plain]
     return words.Usages(usage=tuple(sums), by=query.by, node=asking.place.orders.node, since_ms=since_ms)
 
 

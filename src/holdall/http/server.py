@@ -155,7 +155,8 @@ class Peer(H11Protocol):
         """Called when `_should_upgrade` says so: from now on the connection is the tunnel's."""
         del event
         self.connections.discard(self)
-        tunnels: Tunnels = self.config.app.state.tunnels  # type: ignore[union-attr]
+        app = cast("Starlette", self.config.app)
+        tunnels = cast("Tunnels", app.state.tunnels)
         tunnels.begin(Request(dict(self.scope)), self.transport, self.conn.trailing_data[0])
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
