@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from holdall.bus.identity import NodeKey
+from holdall.leases.negotiation.host_messages import Offers
 from holdall.machine.contract import Address
 from holdall.machine.link import LINK
 from holdall.machine.link_orders import AllParts
@@ -30,6 +31,7 @@ from holdall.node.identity import identity_of
 from holdall.node.location.configured import PolicySettings
 from holdall.node.location.driver import LocationDriver, names_of, rates
 from holdall.node.location.obeyed import Obeyed
+from holdall.node.location.offering import offered_now, shape
 from holdall.node.location.reviewing import Reviewing
 from holdall.node.log import make_log
 from holdall.node.loop import Loop
@@ -42,6 +44,7 @@ from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
 from holdall.parties.directory.messages import DIRECTORY, Leaving
+from holdall.parties.location.messages import HOST
 from holdall.parties.messages import AGENT, MANAGER, NODE, Reload
 from holdall.parties.side import Side
 
@@ -304,10 +307,14 @@ class Service:
             return
         if _fixed(fresh) != _fixed(self.settings):
             self.log.warning(
-                "[node], [bus], [http], [defaults] and what a location offers take effect at the next start; only pools "
-                "and policies were reloaded"
+                "[node], [bus], [http], [defaults] and other capacities take effect at the next start; only pools, amounts, "
+                "functions and policies were reloaded"
             )
-        self._loop.put(AGENT, Address(self._loop.host.node, NODE), Reload(fresh.pool_specs()))
+        own = Address(self._loop.host.node, NODE)
+        self._loop.put(AGENT, own, Reload(fresh.pool_specs()))
+        template = offered_now(self.settings, fresh)
+        if template is not None and HOST in self._loop.host.parts:
+            self._loop.put(HOST, own, Offers(template))
         self.log.info("reloaded", pools=len(fresh.pools))
 
     async def close(self) -> None:
@@ -448,5 +455,5 @@ def _fixed(settings: Settings) -> tuple[object, ...]:
         settings.http,
         settings.bus,
         settings.defaults,
-        (settings.capacities, settings.functions, settings.negotiation),
+        shape(settings),
     )

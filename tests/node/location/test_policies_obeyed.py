@@ -110,6 +110,40 @@ def test_a_rule_with_revoke_ends_the_youngest_lease_and_a_rule_without_none(
         assert granted(nodes, "r4", 20_000) == 10_000
 
 
+def test_a_capacity_that_shrinks_or_grows_keeps_what_is_granted_until_it_is_renewed(nodes: Together) -> None:
+    obeying(nodes, file=ALLOW)
+    config = nodes.folder / "lab1.toml"
+    with Client(nodes, "lab1") as client:
+        taken = client.offer(wants("r1", 80_000, duration=600_000), take=True)
+        assert isinstance(taken, f.LeaseIs), taken
+        lease = taken.document.lease
+
+        def has() -> int:
+            answer = client.ask(f.AskStatus(lease))
+            found = answer.document.term("net.tx").granted if isinstance(answer, f.LeaseIs) else 0
+            assert isinstance(found, int)
+            return found
+
+        reloaded(nodes, config, config.read_text().replace('"100kB/s"', '"50kB/s"'))
+        until(lambda: _max(client) == 50_000, "the location's manager knows it")
+        assert has() == 80_000
+        none = client.offer(wants("r2", 10_000))
+        assert isinstance(none, f.NoOffer), none
+        renewed = client.ask(f.RenewLease(lease))
+        assert isinstance(renewed, f.LeaseIs), renewed
+        assert has() <= 50_000
+        text = config.read_text().replace('"50kB/s"', '"200kB/s"')
+        reloaded(nodes, config, text + '[[function]]\nname = "service.db"\n')
+        until(lambda: _max(client) == 200_000, "the location's manager knows it")
+        assert granted(nodes, "r3", 100_000) == 100_000
+
+
+def _max(client: Client) -> int | None:
+    found = client.ask(f.AskTemplates("prague"))
+    assert isinstance(found, f.TemplatesAre)
+    return found.templates[0].terms["net.tx"].max if found.templates else None
+
+
 def test_both_policies_apply_and_the_smaller_amount_wins(nodes: Together) -> None:
     obeying(nodes, file=ALLOW + limit("host", "40kB/s"), location=ALLOW + limit("all", "60kB/s"))
     assert granted(nodes, "r1", 90_000) == 40_000

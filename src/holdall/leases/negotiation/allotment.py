@@ -166,6 +166,12 @@ class Allotments:
                 demand = max(int(asked), status.granted)
                 self.sharings[status.name].restore(holder, party, Wanted(demand), status.granted)
 
+    def offers(self, template: Template) -> None:
+        """From now on. Of a capacity that has shrunk nothing is free before enough of it has come back."""
+        self.template = template
+        for name, sharing in self.sharings.items():
+            sharing.capacity = template.terms[name].max or 0
+
     def free(self) -> dict[str, int]:
         """Of each capacity."""
         return {name: max(0, self.sharings[name].free) for name in sorted(self.sharings)}

@@ -46,7 +46,7 @@ from holdall.machine.contract import (
     Send,
     SetTimer,
 )
-from holdall.model.terms import TermStatus
+from holdall.model.terms import Template, TermStatus
 from holdall.protocols.hooks import Effects
 
 HEARTBEAT_TIMER = "heartbeat"
@@ -228,6 +228,8 @@ class HostManager:
                 self.book.measured(message)
             case h.Drain():
                 self._drain(message, out)
+            case h.Offers(template):
+                self._offers(template, out)
             case h.Review(grace_ms):
                 self.book.review(self._policy, grace_ms, out)
             case h.Undrain():
@@ -297,6 +299,13 @@ class HostManager:
         if record != self.host:
             self.host = record
             out.append(Save(SETTING_KEY, record))
+
+    def _offers(self, template: Template, out: Effects) -> None:
+        """What is granted is kept until its end, or until it is renewed within what there is then."""
+        if template != self.settings.template:
+            self.settings = self.book.settings = msgspec.structs.replace(self.settings, template=template)
+            self.book.allotments.offers(template)
+            self._hello(out)
 
     def _takes_none(self) -> Short | None:
         if self.quarantined:

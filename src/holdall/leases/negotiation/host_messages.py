@@ -5,7 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdall.machine.codec import CODEC
-from holdall.model.terms import TermStatus
+from holdall.model.terms import Template, TermStatus
 from holdall.protocols.vocabulary import UnitGrant
 
 
@@ -113,6 +113,12 @@ class Review(msgspec.Struct, frozen=True, tag="review"):
     grace_ms: int
 
 
+class Offers(msgspec.Struct, frozen=True, tag="offers"):
+    """From the node's driver: this is offered from now on. It has the same capacities and pools, perhaps in other amounts."""
+
+    template: Template
+
+
 HostNeighbour: TypeAlias = (
     WantUnits
     | KeepUnits
@@ -128,6 +134,7 @@ HostNeighbour: TypeAlias = (
     | Drain
     | Undrain
     | Review
+    | Offers
 )
 
 CODEC.register("negotiation-host", HostNeighbour)

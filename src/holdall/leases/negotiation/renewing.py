@@ -103,7 +103,7 @@ class Renewing:
         self, record: HeldLease, terms: Mapping[str, RequestedTerm] | None
     ) -> dict[str, RequestedTerm] | Short:
         """Pools stay as they are: units change hands by a request that replaces the lease, or by a release."""
-        wanted = dict(record.wanted)
+        wanted = {name: self._within(name, asked) for name, asked in record.wanted.items()}
         for name, asked in (terms or {}).items():
             if name not in wanted:
                 return Short("term", name)
@@ -112,6 +112,13 @@ class Renewing:
             if status.kind == "pool" and isinstance(status.granted, int):
                 wanted[status.name] = RequestedTerm(status.granted, floor=status.granted)
         return wanted
+
+    def _within(self, name: str, asked: RequestedTerm) -> RequestedTerm:
+        """Of a capacity that has shrunk since it was asked for, all that there is now."""
+        term = self._book.settings.template.terms.get(name)
+        if term is None or term.kind != "capacity" or term.max is None or not isinstance(asked.amount, int):
+            return asked
+        return msgspec.structs.replace(asked, amount=min(asked.amount, term.max))
 
     def _worse(self, record: HeldLease, wanted: Mapping[str, RequestedTerm], found: Allotted) -> Short | None:
         """A term that would shrink without its holder having said how far it may."""

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from holdall.model.terms import TERMS_MAX, Durations, TemplateTerm
+from holdall.leases.templates import template_of
+from holdall.model.terms import TERMS_MAX, Durations, Template, TemplateTerm
 from holdall.node.configured import Settings
 from holdall.node.location.settings import STAY
 from holdall.node.process import Process
@@ -27,6 +28,31 @@ def location_parts_of(settings: Settings, process: Process) -> LocationParts:
         uid=process.uid,
         ttl_ms=settings.defaults.ttl_ms,
         seed=process.number,
+    )
+
+
+def offered_now(running: Settings, fresh: Settings) -> Template | None:
+    """What a running node may offer by a configuration that was read again: other amounts of capacities, functions, times.
+
+    Pools are those of the start; None where there is nothing to offer, or only a start can offer it.
+    """
+    if shape(running) != shape(fresh) or not running.node.location:
+        return None
+    terms = {name: term for name, term in _terms(fresh).items() if term.kind != "pool"}
+    terms |= {name: term for name, term in _terms(running).items() if term.kind == "pool"}
+    times = fresh.negotiation
+    if not terms or len(terms) > TERMS_MAX:
+        return None
+    return template_of(terms, Durations(times.duration_min_ms, times.duration_max_ms, times.duration_ms))
+
+
+def shape(settings: Settings) -> tuple[object, ...]:
+    """What of capacities only a start takes over, and how long answers take."""
+    times = settings.negotiation
+    return (
+        tuple((one.name, one.unit, one.step, one.sharing) for one in settings.capacities),
+        times.propose_ms,
+        times.offer_ms,
     )
 
 
