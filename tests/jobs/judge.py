@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from holdall.jobs.entries import Cancelled, Decided, Ended, Entry, Finished, Granted, Launched
-from holdall.jobs.spec import JobSpec, TaskSpec
+from holdall.jobs.entries import Cancelled, Decided, Ended, Entry, Finished, Granted, Launched, Repeated
+from holdall.jobs.spec import GroupSpec, JobSpec, TaskSpec
 
 
 class Story:
@@ -60,18 +60,35 @@ def judge(job: JobSpec, log: Sequence[Entry], *, whole: bool) -> list[str]:
     tasks = {task.name: task for task in job.tasks}
     stories = {name: Story(tasks[task]) for task, names in rows.items() for name in names}
     cancelled = finished = ""
+    group_of = {task: group for group in job.groups for task in group.tasks}
+    rounds = {group.name: 1 for group in job.groups}
+
+    def is_over(names: Sequence[str]) -> bool:
+        return all(stories[one].verdict for name in names for one in rows[name])
+
+    def is_met(group: GroupSpec) -> bool:
+        return truth(group.until, fates(), statuses())
+
+    def waits(name: str, task: TaskSpec) -> bool:
+        """Whether a task waits for the group of another one that is over itself."""
+        group = group_of.get(name)
+        if group is None or group_of.get(task.name) is group or cancelled:
+            return False
+        return not is_over(group.tasks) or (not is_met(group) and rounds[group.name] < group.times)
 
     def fates() -> dict[str, str]:
         return {task: verdict_of([stories[name] for name in names]) for task, names in rows.items()}
 
-    def may_begin(task: TaskSpec) -> bool:
-        known = fates()
-        statuses = {
+    def statuses() -> dict[str, int | None]:
+        return {
             name: stories[name].ends[-1][3] if name in stories and stories[name].ends else None
             for name in tasks
         }
+
+    def may_begin(task: TaskSpec) -> bool:
+        known = fates()
         if task.when:
-            return truth(task.when, known, statuses)
+            return truth(task.when, known, statuses())
         return all(known[name] == "ok" for name in task.after)
 
     for place, entry in enumerate(log):
@@ -94,12 +111,18 @@ def judge(job: JobSpec, log: Sequence[Entry], *, whole: bool) -> list[str]:
                     for name in story.task.after
                     if any(not stories[one].verdict for one in rows[name])
                 ]
-                if attempt == 1 and not may_begin(story.task):
+                wrong += [
+                    f"{at}: before the group of {name} was"
+                    for name in story.task.after
+                    if waits(name, story.task)
+                ]
+                group = group_of.get(story.task.name)
+                if not story.ends and not may_begin(story.task):
                     wrong.append(f"{at}: its condition is not true")
-                if attempt > 1:
+                if story.ends:
                     wrong += [f"{at}: {why}" for why in why_not_again(story, round_)]
-                elif round_ != 1:
-                    wrong.append(f"{at}: rounds count from 1")
+                elif round_ != (1 if group is None else rounds[group.name]):
+                    wrong.append(f"{at}: rounds count from 1, or as the group's")
                 story.retries = story.retries + 1 if round_ == story.round else 0
                 if story.ends and story.ends[-1][2] == "unstarted":
                     story.retries -= 1
@@ -121,11 +144,28 @@ def judge(job: JobSpec, log: Sequence[Entry], *, whole: bool) -> list[str]:
                     wrong.append(f"{at}: twice")
                 wrong += [f"{at}: {why}" for why in why_not_so(story, verdict, cancelled=bool(cancelled))]
                 if verdict == "skipped":
-                    if any(not stories[one].verdict for name in story.task.after for one in rows[name]):
+                    if any(not is_over([name]) or waits(name, story.task) for name in story.task.after):
                         wrong.append(f"{at}: before all others were over")
                     elif may_begin(story.task):
                         wrong.append(f"{at}: although its condition is true")
                 story.verdict = verdict
+            case Repeated(name, round_):
+                group = next(one for one in job.groups if one.name == name)
+                if not is_over(group.tasks):
+                    wrong.append(f"{at}: before all of it was over")
+                elif is_met(group):
+                    wrong.append(f"{at}: although it has come to its end")
+                if cancelled:
+                    wrong.append(f"{at}: after the job was cancelled")
+                if round_ != rounds[name] + 1:
+                    wrong.append(f"{at}: rounds count one by one")
+                if round_ > group.times:
+                    wrong.append(f"{at}: no round of the group is left")
+                rounds[name] = round_
+                for task in group.tasks:
+                    for one in rows[task]:
+                        story = stories[one]
+                        story.verdict, story.ends, story.retries, story.round = "", [], 0, 0
             case Cancelled():
                 if cancelled:
                     wrong.append(f"{at}: twice")
@@ -136,9 +176,11 @@ def judge(job: JobSpec, log: Sequence[Entry], *, whole: bool) -> list[str]:
                     wrong.append(f"{at}: before all tasks were over")
                 known = fates()
                 bad = [name for name, fate in known.items() if fate == "failed" and not tasks[name].may_fail]
+                unmet = [group.name for group in job.groups if not is_met(group)]
+                bad += unmet
                 right = (
                     "cancelled"
-                    if cancelled and "cancelled" in known.values()
+                    if cancelled and ("cancelled" in known.values() or unmet)
                     else "failed"
                     if bad
                     else "succeeded"

@@ -23,3 +23,7 @@ CHOICE = job(
 LOOP = job("[task.a]\nrun='x'\nretry={times=1,wait='1s',on=['lost']}\nrepeat={times=2,until='ok',wait='1s'}")
 ROUNDS = job("[task.a]\nrun='x'\nretry=1\nrepeat=2")
 ITEMS = job("[task.a]\nrun='x'\nforeach=['1','2']\n[task.b]\nrun='x'\nafter='a'")
+GROUP = job(
+    "[task.a]\nrun='x'\nmay_fail=true\n[task.b]\nrun='x'\nwhen='a.ok'\nmay_fail=true\n[task.c]\nrun='x'\nwhen='a.ok or a.failed'\n"
+    "[group.g]\ntasks=['a','b']\nuntil='b.ok'\ntimes=2"
+)

@@ -9,17 +9,8 @@ import msgspec
 from jobs.judge import judge
 
 from holdall.jobs.entries import Entry, Outcome
-from holdall.jobs.machine import (
-    AttemptEnded,
-    Cancel,
-    Effect,
-    JobMachine,
-    Launch,
-    Pause,
-    PauseOver,
-    Record,
-    Stop,
-)
+from holdall.jobs.machine import JobMachine
+from holdall.jobs.moves import AttemptEnded, Cancel, Effect, Launch, Pause, PauseOver, Record, Stop
 from holdall.jobs.spec import JobSpec, Kind
 
 Make = Callable[[JobSpec], JobMachine]

@@ -12,7 +12,7 @@ from holdall.jobs.attempts import Attempts
 from holdall.jobs.entries import TEXT_MAX, Decided, Ended, Granted, Outcome, encode_entry
 from holdall.jobs.facts import Done, Facts, Got, Starting, Stopping, outcome_of, read_facts, units_shown
 from holdall.jobs.folders import ATTEMPT_LOCK, FACTS, Lock, attempt_folder
-from holdall.jobs.machine import AttemptEnded, AttemptGranted
+from holdall.jobs.moves import AttemptEnded, AttemptGranted
 from holdall.model.job_frames import ENTRY_BYTES_MAX
 
 LINES = (Got("L1", ("gpu/0@n#1",)), Starting(), Stopping("x"), Done(Outcome("ok", 0)))

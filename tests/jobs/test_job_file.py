@@ -39,6 +39,8 @@ run = ["report"]
 when = "build.ok and tune.status == 3"
 """
 
+GROUPED = "[task.a]\nrun='x'\n[task.b]\nrun='x'\nafter='a'\n[group.g]\n"
+
 
 def problems(text: str) -> list[str]:
     with pytest.raises(BadJob) as raised:
@@ -95,9 +97,30 @@ def test_a_mapping_says_the_same() -> None:
         ("[task.a]\nrun='x {item}'\nforeach=['1']", "j:2:1: {item} in a text for the shell"),
         ("[task.a]\nrun='x'\ntimeout='soon'", "j:3:1: timeout 'soon' is not a duration"),
         ("[task.a]\nrun='x'\nmay_fail='yes'", "j:3:1: may_fail: 'yes' where true or false is expected"),
-        ("[task.a]\nrun='x'\non='b'", 'j:3:1: on without needs'),
+        ("[task.a]\nrun='x'\non='b'", "j:3:1: on without needs"),
         ("[task.a]\nrun='x'\nenv={A=1}", "j:3:6: env: 1 where a text of at most"),
         ("[task.a]\nrun='x'\nretry=1000", "j:3:1: retry: 1000 where a whole number from 0 to 100"),
+        (GROUPED + "tasks=['a','x']\nuntil='a.ok'\ntimes=2", 'j:7:12: group "g": "x" is no task'),
+        (
+            GROUPED + "tasks=['a','b']\nuntil='c.ok'\ntimes=2",
+            'j:8:1: until names "c", which is not of the group',
+        ),
+        (GROUPED + "tasks=['a','b']\nuntil='b.okk'\ntimes=2", "j:8:1: until: 'okk' is none of"),
+        (GROUPED + "tasks=['a']\nuntil='a.ok and a.failed'\ntimes=2", "j:8:1: until can never come true"),
+        (GROUPED + "tasks=['a']\nuntil='a.ok'", "j:6:1: a group without times; e.g. times = 5"),
+        (GROUPED + "tasks=['a']\nuntil='a.ok'\ntimes=2000", "j:9:1: times: 2000 where a whole number from 1"),
+        (
+            GROUPED + "tasks=['a','c']\nuntil='c.ok'\ntimes=2\n[task.c]\nrun='x'\nafter='b'",
+            'j:7:1: tasks outside of group "g" stand between its tasks: c -> b -> a',
+        ),
+        (
+            GROUPED + "tasks=['a']\nuntil='a.ok'\ntimes=2\n[group.h]\ntasks=['a']\nuntil='a.ok'\ntimes=2",
+            'j:11:8: task "a" is in two groups: g and h',
+        ),
+        (
+            GROUPED + "tasks=['c']\nuntil='c.ok'\ntimes=2\n[task.c]\nrun='x'\nrepeat=2",
+            'j:7:8: task "c" has a repeat of its own',
+        ),
         ("task=1", "j:1:1: task: 1 where tables"),
         ("[task.a]\nrun=['" + "x" * 9000 + "']", "j:2:6: run: 'xxx"),
         ("[task.a]\nrun='x'\nretry=100\nrepeat=1000", "j:1:1: up to 101000 attempts"),

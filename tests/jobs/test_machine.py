@@ -15,18 +15,8 @@ from holdall.jobs.entries import (
     decode_entry,
     encode_entry,
 )
-from holdall.jobs.machine import (
-    AttemptEnded,
-    AttemptGranted,
-    Cancel,
-    JobMachine,
-    Launch,
-    NotOfThisJob,
-    Pause,
-    PauseOver,
-    Record,
-    Stop,
-)
+from holdall.jobs.machine import JobMachine, NotOfThisJob
+from holdall.jobs.moves import AttemptEnded, AttemptGranted, Cancel, Launch, Pause, PauseOver, Record, Stop
 
 OK = Outcome("ok", 0)
 BAD = Outcome("failed", 1, "exit status 1")

@@ -40,6 +40,7 @@ from holdall.model.job_frames import (
     JobTold,
 )
 from holdall.parties.jobs import machine as part
+from holdall.parties.jobs.kept import LOOK_MS
 from holdall.parties.jobs.machine import Jobs, JobSettings
 from holdall.parties.jobs.messages import (
     JobEntry,
@@ -130,7 +131,7 @@ def test_a_job_is_kept_before_it_is_told_and_gets_a_runner() -> None:
     )
     assert order == StartRunner(row.job, 7, "u7")
     assert sorted(bench.kept) == [f"body/{row.job}", f"job/{row.job}"]
-    assert bench.timers == {f"look/{row.job}": part.LOOK_MS}
+    assert bench.timers == {f"look/{row.job}": LOOK_MS}
     again = bench.one(JobStart(4, KEY, "night", b"what", 3))
     assert again == JobBegun(4, row)
 
@@ -174,7 +175,7 @@ def test_a_restart_has_the_same_jobs_and_logs_and_wants_runners_for_what_is_not_
     rows = bench.one(JobList(1))
     assert isinstance(rows, JobRows)
     assert {row.job: row.state for row in rows.rows} == {first: "running", second: "failed"}
-    assert bench.timers == {f"look/{first}": part.LOOK_MS}
+    assert bench.timers == {f"look/{first}": LOOK_MS}
 
 
 def test_a_job_without_runner_is_looked_after_ever_more_seldom_until_one_comes() -> None:
@@ -188,7 +189,7 @@ def test_a_job_without_runner_is_looked_after_ever_more_seldom_until_one_comes()
     assert waits == [2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]
     bench.ask(JobTake(2, job), "run")
     bench.close("run")
-    assert bench.timers == {f"look/{job}": part.LOOK_MS}
+    assert bench.timers == {f"look/{job}": LOOK_MS}
     bench.ask(JobTake(2, job), "run")
     bench.take(bench.jobs.handle(TimerFired(f"look/{job}")))
     assert bench.sent == []

@@ -27,6 +27,7 @@ MOVES_MAX = 5_000
 
 def random_job(lot: random.Random) -> JobSpec:
     lines: list[str] = []
+    groups: list[str] = []
     names: list[str] = []
     for number in range(lot.randint(3, 9)):
         before = lot.sample(names, lot.randint(0, min(3, len(names))))
@@ -43,7 +44,14 @@ def random_job(lot: random.Random) -> JobSpec:
             on = lot.sample(["failed", "timeout", "lost", "not-granted", "interrupted"], lot.randint(1, 5))
             wait = lot.choice(["0s", "1s"])
             lines.append(f"retry = {{ times = {lot.randint(1, 3)}, wait = '{wait}', on = {on} }}")
-        if lot.random() < 0.3:
+        if lot.random() < 0.2:
+            groups += [
+                f"[group.g{number}]",
+                f"tasks = ['t{number}']",
+                f"until = 't{number}.{lot.choice(['ok', 'failed'])}'",
+                f"times = {lot.randint(1, 3)}",
+            ]
+        elif lot.random() < 0.3:
             until = lot.choice(["", ", until = 'ok'", ", until = 'failed'", ", until = 1"])
             lines.append(
                 f"repeat = {{ times = {lot.randint(1, 3)}, wait = '{lot.choice(['0s', '1s'])}'{until} }}"
@@ -53,7 +61,7 @@ def random_job(lot: random.Random) -> JobSpec:
         if lot.random() < 0.3:
             lines.append("may_fail = true")
         names.append(f"t{number}")
-    return job("\n".join(lines))
+    return job("\n".join([*lines, *groups]))
 
 
 @pytest.mark.parametrize("seed", range(40))

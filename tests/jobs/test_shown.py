@@ -2,12 +2,13 @@
 
 import xml.etree.ElementTree as ET
 
-from jobs.scripts import job
+from jobs.scripts import GROUP, job
 
 from holdall.jobs.client import JobView
 from holdall.jobs.drawing import draw, layout
 from holdall.jobs.entries import Outcome
-from holdall.jobs.machine import AttemptEnded, Record
+from holdall.jobs.moves import AttemptEnded, Record
+from holdall.jobs.shown import tasks_shown
 from holdall.jobs.tree import entry_line, tree_lines
 from holdall.model.job_frames import JobRow
 
@@ -80,3 +81,21 @@ def test_entries_are_lines() -> None:
     assert lines[0] == "fetch  begins attempt 1"
     assert "test[a]  attempt 1 failed: <script>alert(1)</script>" in lines
     assert lines[-1] == "loop  begins attempt 2, round 2"
+
+
+def test_a_group_is_drawn_as_a_way_back_and_told_with_its_round() -> None:
+    row = JobRow(job="J" * 26, name="g", user="u", uid=1, state="running")
+    made = JobView(row, GROUP)
+    effects = [
+        *made.machine.begin(),
+        *made.machine.handle(AttemptEnded("a", 1, Outcome("failed", 1, "exit status 1"))),
+    ]
+    made.log = [one.entry for one in effects if isinstance(one, Record)]
+    assert "group g  begins round 2" in [entry_line(entry) for entry in made.log]
+    assert tree_lines(made)[0] == "> a    begins, round 2 of 2 of group g, attempt 2"
+    assert tree_lines(made)[1] == ".   b  waits for a"
+    root = ET.fromstring(draw(made))  # noqa: S314 - our own text
+    texts = [node.text for node in root.iter(f"{NAMESPACE}text")]
+    assert "g: until b.ok, round 2 of 2" in texts
+    assert len(root.findall(f"{NAMESPACE}path")) == 2 + 1
+    assert [(one.group, one.round) for one in tasks_shown(made)] == [("g", 2), ("g", 2), ("", 1)]

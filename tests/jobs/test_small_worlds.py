@@ -8,9 +8,10 @@ import pytest
 from jobs import scripts
 from jobs.small_world import explore
 
-from holdall.jobs.entries import Cancelled, Decided, Entry, Launched, Outcome
-from holdall.jobs.machine import Effect, Happening, JobMachine, Launch, Over, Pausing, Record, Running
-from holdall.jobs.spec import JobSpec, TaskSpec
+from holdall.jobs.entries import Cancelled, Decided, Entry, Finished, Launched, Outcome
+from holdall.jobs.machine import JobMachine
+from holdall.jobs.moves import Effect, Happening, Launch, Over, Pausing, Record, Running
+from holdall.jobs.spec import GroupSpec, JobSpec, TaskSpec
 
 WORLDS: dict[str, tuple[JobSpec, dict[str, Any], tuple[int, int, int]]] = {
     "one": (scripts.ONE, {"crashes": 2, "cancel": True}, (285, 485, 31)),
@@ -30,6 +31,7 @@ WORLDS: dict[str, tuple[JobSpec, dict[str, Any], tuple[int, int, int]]] = {
         (2078, 3078, 225),
     ),
     "rounds": (scripts.ROUNDS, {"crashes": 1, "cancel": True}, (1343, 1969, 137)),
+    "group": (scripts.GROUP, {"crashes": 1, "cancel": True}, (3996, 5948, 347)),
     "items": (scripts.ITEMS, {"crashes": 1, "cancel": True}, (3415, 6507, 218)),
 }
 """Job, what may happen, and its states, transitions and ends."""
@@ -110,23 +112,61 @@ class NoCondition(JobMachine):
 class JoinsTheFirst(JobMachine):
     """A task begins when one of those before it is over."""
 
-    def apply(self, entry: Entry) -> None:
-        super().apply(entry)
-        if isinstance(entry, Decided):
-            for follower in self._followers[self.task_of[entry.instance].name]:
-                self._blocking[follower] = 0
+    def waits_for(self, task: str) -> tuple[str, ...]:
+        waits = super().waits_for(task)
+        return () if len(waits) < len(self.tasks[task].after) else waits
 
 
 class JoinsTheFirstItem(JobMachine):
     """A task begins when one item of the one before it is over."""
 
-    def apply(self, entry: Entry) -> None:
-        super().apply(entry)
-        if isinstance(entry, Decided):
-            self._blocking["b"] = 0
+    def waits_for(self, task: str) -> tuple[str, ...]:
+        overs = [phase for phase in self.phases.values() if isinstance(phase, Over)]
+        return () if overs else super().waits_for(task)
 
     def _why_not(self, task: TaskSpec) -> str:
         return ""
+
+
+class LeavesAGroupTooSoon(JobMachine):
+    """What comes after a task of a group does not wait for the group."""
+
+    def waits_for(self, task: str) -> tuple[str, ...]:
+        return tuple(name for name in super().waits_for(task) if self._open[name])
+
+
+class NeverComesToItsEnd(JobMachine):
+    """A group goes on when what it goes on until is true."""
+
+    def __init__(self, job: JobSpec) -> None:
+        super().__init__(msgspec.structs.replace(job, groups=tuple(map(_never, job.groups))))
+
+
+class RoundsWithoutBound(JobMachine):
+    def __init__(self, job: JobSpec) -> None:
+        more = tuple(msgspec.structs.replace(group, times=group.times + 1) for group in job.groups)
+        super().__init__(msgspec.structs.replace(job, groups=more))
+
+
+class RepeatsHalfOfIt(JobMachine):
+    """Of a group only the first task begins anew."""
+
+    def _repeat(self, name: str, round_: int) -> None:
+        kept = self.phases["b"]
+        super()._repeat(name, round_)
+        self.phases["b"], self._open["b"] = kept, 0
+
+
+class UnmetIsSuccess(JobMachine):
+    """A group that never came to its end is none of the job's business."""
+
+    def _finish(self) -> Finished:
+        found = super()._finish()
+        return Finished("succeeded") if " rounds)" in found.text else found
+
+
+def _never(group: GroupSpec) -> GroupSpec:
+    return msgspec.structs.replace(group, until="a.cancelled")
 
 
 class ForgetsFollowersOfSkipped(JobMachine):
@@ -191,6 +231,11 @@ MUTANTS: dict[type[JobMachine], tuple[str, str]] = {
     NoCondition: ("sequence", "its condition is not true"),
     JoinsTheFirst: ("join", "before all others were over"),
     JoinsTheFirstItem: ("items", "was over"),
+    LeavesAGroupTooSoon: ("group", "before the group of"),
+    NeverComesToItsEnd: ("group", "it succeeded"),
+    RoundsWithoutBound: ("group", "no round of the group is left"),
+    RepeatsHalfOfIt: ("group", "before the group of"),
+    UnmetIsSuccess: ("group", "it failed"),
     ForgetsFollowersOfSkipped: ("chain", "the job has no end"),
     GoesOnWhenCancelled: ("sequence", "cancelled"),
     CancelledIsFailed: ("sequence", "without any attempt"),

@@ -42,8 +42,18 @@ run = "STEP 0 0"
 after = ["fetch"]
 run = "STEP $([ $HOLDALL_ROUND = 3 ] && echo 0 || echo 1) 0"
 repeat = { times = 5, until = "ok" }
+[task.flash]
+after = ["fetch"]
+run = "STEP 0 0"
+[task.probe]
+after = ["flash"]
+run = "STEP $([ $HOLDALL_ROUND = 2 ] && echo 0 || echo 4) 0"
+[group.board]
+tasks = ["flash", "probe"]
+until = "probe.ok"
+times = 3
 [task.end]
-when = "(fix.ok or never.ok) and search.ok"
+when = "(fix.ok or never.ok) and search.ok and probe.ok"
 run = ["sh", "-c", "echo ended"]
 """)
     told = jobs.holdall("job", "run", str(file), "--json")
@@ -62,13 +72,26 @@ run = ["sh", "-c", "echo ended"]
         "fix": "ok",
         "never": "skipped",
         "search": "ok",
+        "flash": "ok",
+        "probe": "ok",
         "end": "ok",
     }
     assert jobs.kinds(view, "search") == ["failed", "failed", "ok"]
+    assert jobs.kinds(view, "flash") == ["ok", "ok"]
+    assert jobs.kinds(view, "probe") == ["failed", "ok"]
     (row,) = json_lines(jobs.holdall("job", "list", "--json").stdout)[0]["jobs"]
-    assert (row["name"], row["state"], row["done"], row["total"]) == ("job", "succeeded", 7, 7)
+    assert (row["name"], row["state"], row["done"], row["total"]) == ("job", "succeeded", 9, 9)
     shown = json_lines(jobs.holdall("job", "show", job[:6], "--json").stdout)[0]["job"]
-    assert [task["state"] for task in shown["tasks"]] == ["ok", "failed", "ok", "skipped", "ok", "ok"]
+    assert [task["state"] for task in shown["tasks"]] == [
+        "ok",
+        "failed",
+        "ok",
+        "skipped",
+        "ok",
+        "ok",
+        "ok",
+        "ok",
+    ]
     text = jobs.holdall("job", "show", job).stdout
     assert "x   test" in text
     assert "fetch  is over: ok" in jobs.holdall("job", "show", job, "--log").stdout

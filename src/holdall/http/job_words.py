@@ -69,6 +69,7 @@ class JobBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     task: dict[str, Any]
     """By name, each as `[task.NAME]`."""
+    group: Any = msgspec.UNSET
     name: Any = msgspec.UNSET
     folder: Any = msgspec.UNSET
     env: Any = msgspec.UNSET

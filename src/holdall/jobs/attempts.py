@@ -22,7 +22,7 @@ from holdall.jobs.folders import (
     attempt_folder,
     write_synced,
 )
-from holdall.jobs.machine import AttemptEnded, AttemptGranted, Happening
+from holdall.jobs.moves import AttemptEnded, AttemptGranted, Happening
 from holdall.jobs.spec import Instance, JobSpec, command_of, environment_of, filled_in, instances_of, needs_of
 from holdall.model.names import short_id
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from holdall.jobs.conditions import BadCondition, can_hold, parse_condition
+from holdall.jobs.group_table import check_groups
 from holdall.jobs.problems import nearest
 from holdall.jobs.reading import Reader
 from holdall.jobs.spec import ATTEMPTS_MAX, INSTANCES_MAX, TASKS_MAX, JobSpec, TaskSpec, encode_job
@@ -18,6 +19,7 @@ def check(job: JobSpec, top: Reader) -> None:
         _references(task, names, top)
         _condition(task, top)
     _circle(job.tasks, top)
+    check_groups(job.groups, job.tasks, top)
     _sizes(job, top)
 
 
@@ -111,10 +113,12 @@ def _sizes(job: JobSpec, top: Reader) -> None:
     instances = sum(len(task.foreach or ("",)) for task in job.tasks)
     if instances > INSTANCES_MAX:
         top.problem(f"{instances} tasks with all items of foreach; a job has at most {INSTANCES_MAX}", "task")
+    rounds = {task: group.times for group in job.groups for task in group.tasks}
     attempts = sum(
         len(task.foreach or ("",))
         * (1 + task.retry.times)
         * (1 if task.repeat is None else task.repeat.times)
+        * rounds.get(task.name, 1)
         for task in job.tasks
     )
     if attempts > ATTEMPTS_MAX:

@@ -4,7 +4,7 @@ Columns come from the longest way to a task; within a column boxes are sorted by
 that lines seldom cross. Texts are escaped; nothing is loaded from anywhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from holdall.jobs.client import JobView
@@ -29,7 +29,7 @@ _COLOURS: Mapping[str, tuple[str, str]] = {
 
 
 def draw(view: JobView) -> str:
-    """The whole document. Solid lines: `after`; dashed ones: named in a `when`."""
+    """The whole document. Solid lines: `after`; dashed ones: named in a `when`; dotted ones: a group begins anew."""
     places = layout(view)
     columns = max(column for column, _ in places.values()) + 1
     rows = max(row for _, row in places.values()) + 1
@@ -47,6 +47,9 @@ def draw(view: JobView) -> str:
     ]
     for task in view.spec.tasks:
         parts += [_line(places[other], places[task.name], dashed=bool(task.when)) for other in task.after]
+    for group in view.spec.groups:
+        label = f"{group.name}: until {group.until}, round {view.machine.groups.rounds[group.name]} of {group.times}"
+        parts += _loop([places[task] for task in group.tasks], label)
     for task in view.spec.tasks:
         state, text = task_state(view, task)
         name = f"{task.name} ({len(task.foreach)} items)" if task.foreach is not None else task.name
@@ -95,6 +98,20 @@ def _line(begin: tuple[int, int], end: tuple[int, int], *, dashed: bool) -> str:
         f'<path d="M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}" fill="none" stroke="#777"{style} '
         'marker-end="url(#tip)"/>'
     )
+
+
+def _loop(places: Sequence[tuple[int, int]], label: str) -> list[str]:
+    """Of a group: back from its last column to its first, below its boxes."""
+    first, last = min(places), max(places)
+    x1, y1 = _corner(last)
+    x2, y2 = _corner(first)
+    x1, x2, y = x1 + BOX_WIDTH // 2, x2 + BOX_WIDTH // 2, max(y1, y2) + BOX_HEIGHT + GAP_Y // 2
+    way = f"M{x1} {y1 + BOX_HEIGHT} L{x1} {y} L{x2} {y} L{x2} {y2 + BOX_HEIGHT}"
+    return [
+        f'<path d="{way}" fill="none" stroke="#777" stroke-dasharray="2 3" marker-end="url(#tip)">',
+        f"<title>{escape(label)}</title></path>",
+        f'<text x="{x2 + 8}" y="{y + 10}" font-size="10" fill="#777">{escape(label[:80])}</text>',
+    ]
 
 
 def _cut(text: str) -> str:

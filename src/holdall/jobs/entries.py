@@ -60,6 +60,14 @@ class Decided(msgspec.Struct, frozen=True, tag="decided"):
     at_ms: int = 0
 
 
+class Repeated(msgspec.Struct, frozen=True, tag="repeated"):
+    """All tasks of a group are over, and begin anew: its round number `round`."""
+
+    group: str
+    round: int
+    at_ms: int = 0
+
+
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
     """Somebody ended the job: nothing begins any more, what runs is stopped."""
 
@@ -75,7 +83,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     at_ms: int = 0
 
 
-Entry: TypeAlias = Launched | Granted | Ended | Decided | Cancelled | Finished
+Entry: TypeAlias = Launched | Granted | Ended | Decided | Repeated | Cancelled | Finished
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)

@@ -12,6 +12,7 @@ from pathlib import Path as FilePath
 import msgspec
 
 from holdall.jobs.checks import check
+from holdall.jobs.group_table import read_group
 from holdall.jobs.places import Path, Place, place_near, places_of
 from holdall.jobs.problems import BadJob, Problem
 from holdall.jobs.reading import Reader
@@ -19,7 +20,7 @@ from holdall.jobs.spec import AT_ONCE, AT_ONCE_MAX, JobSpec, TaskSpec
 from holdall.jobs.task_table import read_task
 
 SOURCE_BYTES_MAX = 256 * 1024
-_TOP = ("name", "folder", "env", "at_once", "task")
+_TOP = ("name", "folder", "env", "at_once", "task", "group")
 _NOT_A_NAME_PART = re.compile(r"[^a-z0-9._-]+")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -77,6 +78,7 @@ def _job(top: Reader, *, source: str, folder: FilePath, name: str) -> ReadJob:
         env=top.texts_by_name("env"),
         at_once=top.number("at_once", AT_ONCE, least=1, most=AT_ONCE_MAX),
         tasks=_tasks(top),
+        groups=tuple(read_group(name, table) for name, table in top.tables("group")),
     )
     check(spec, top)
     if top.problems:

@@ -5,7 +5,7 @@ state, so the entries of a log lead to the same state again; `resume` then says 
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Self, TypeAlias
+from typing import Self
 
 import msgspec
 
@@ -20,119 +20,31 @@ from holdall.jobs.entries import (
     JobVerdict,
     Launched,
     Outcome,
+    Repeated,
 )
-from holdall.jobs.spec import Instance, JobSpec, Repeat, TaskSpec, Verdict, instances_of
+from holdall.jobs.groups import Groups
+from holdall.jobs.moves import (
+    AttemptEnded,
+    AttemptGranted,
+    Cancel,
+    Effect,
+    Happening,
+    Launch,
+    Over,
+    Pause,
+    PauseOver,
+    Pausing,
+    Phase,
+    Record,
+    Running,
+    Stop,
+    Waiting,
+)
+from holdall.jobs.rounds import end_of_round, is_last, is_well
+from holdall.jobs.spec import Instance, JobSpec, TaskSpec, Verdict, instances_of
 
 UNSTARTED_MAX = 5
 """Attempts of one round whose command certainly never ran; more mean that none will."""
-
-# ---------------------------------------------------------------- what happened
-
-
-class AttemptGranted(msgspec.Struct, frozen=True):
-    """An attempt has its needs."""
-
-    instance: str
-    attempt: int
-    lease: str
-    units: tuple[str, ...] = ()
-
-
-class AttemptEnded(msgspec.Struct, frozen=True):
-    """An attempt is over, and no process of it is left."""
-
-    instance: str
-    attempt: int
-    outcome: Outcome
-
-
-class PauseOver(msgspec.Struct, frozen=True):
-    """The pause before the next attempt is over."""
-
-    instance: str
-    attempt: int
-    """The one before the pause."""
-
-
-class Cancel(msgspec.Struct, frozen=True):
-    """Somebody wants the job to end."""
-
-    reason: str
-
-
-Happening: TypeAlias = AttemptGranted | AttemptEnded | PauseOver | Cancel
-
-# ---------------------------------------------------------------- what to do
-
-
-class Record(msgspec.Struct, frozen=True):
-    """Keep this entry, before anything is done that follows in the answer."""
-
-    entry: Entry
-
-
-class Launch(msgspec.Struct, frozen=True):
-    """Begin this attempt, unless it has begun already (after a restart): then watch it."""
-
-    instance: str
-    attempt: int
-    round: int
-
-
-class Pause(msgspec.Struct, frozen=True):
-    """Give a PauseOver after so long."""
-
-    instance: str
-    attempt: int
-    ms: int
-
-
-class Stop(msgspec.Struct, frozen=True):
-    """End this attempt: its command is to be stopped, its claim to be given up."""
-
-    instance: str
-    attempt: int
-    why: str
-
-
-Effect: TypeAlias = Record | Launch | Pause | Stop
-
-# ---------------------------------------------------------------- where an instance is
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """For other tasks."""
-
-
-class Running(msgspec.Struct, frozen=True):
-    """An attempt is under way, waiting for its needs or running. `charged`: retries used in this round."""
-
-    attempt: int
-    round: int
-    charged: int = 0
-    unstarted: int = 0
-    lease: str = ""
-
-
-class Pausing(msgspec.Struct, frozen=True):
-    """Between two attempts. `round`, `charged` and `unstarted` are the next one's."""
-
-    attempt: int
-    round: int
-    charged: int
-    unstarted: int
-    ms: int
-
-
-class Over(msgspec.Struct, frozen=True):
-    """Nothing more comes."""
-
-    verdict: Verdict
-    status: int | None = None
-    text: str = ""
-
-
-Phase: TypeAlias = Waiting | Running | Pausing | Over
 
 
 class NotOfThisJob(ValueError):
@@ -158,16 +70,15 @@ class JobMachine:
         }
         self._last: dict[str, Outcome] = {}
         """How the latest attempt of an instance ended."""
-        self._blocking = {
-            task.name: sum(1 for name in task.after if name in self.tasks) for task in job.tasks
-        }
-        """How many of the tasks before it are not over."""
         self._open = {task.name: len(self.instances[task.name]) for task in job.tasks}
         """How many of its instances are not over."""
         self._followers: dict[str, list[str]] = {task.name: [] for task in job.tasks}
         for task in job.tasks:
             for name in task.after:
                 self._followers[name].append(task.name)
+        self.groups = Groups(job, self.fate)
+        self._attempts: dict[str, int] = {}
+        """Attempts of an instance, over all rounds."""
 
     # ------------------------------------------------------------ in and out
 
@@ -221,7 +132,7 @@ class JobMachine:
             if isinstance(effect, Record) and isinstance(effect.entry, Decided)
         ]
         tasks = dict.fromkeys(self.task_of[name].name for name in changed)
-        ready = [follower for name in tasks for follower in self._followers[name]]
+        ready = [follower for name in tasks for follower in self._behind(name)]
         return [*effects, *self._advance(ready)]
 
     def apply(self, entry: Entry) -> None:
@@ -231,6 +142,7 @@ class JobMachine:
         match entry:
             case Launched(instance, attempt, round_):
                 self.phases[instance] = self._launched(instance, attempt, round_)
+                self._attempts[instance] = attempt
             case Granted(instance, attempt, lease):
                 phase = self._running(instance, attempt)
                 self.phases[instance] = msgspec.structs.replace(phase, lease=lease)
@@ -243,11 +155,9 @@ class JobMachine:
                     raise NotOfThisJob(f"{instance} is decided while it runs, or twice")
                 last = self._last.get(instance)
                 self.phases[instance] = Over(verdict, None if last is None else last.status, text)
-                task = self.task_of[instance].name
-                self._open[task] -= 1
-                if self._open[task] == 0:
-                    for follower in self._followers[task]:
-                        self._blocking[follower] -= 1
+                self._open[self.task_of[instance].name] -= 1
+            case Repeated(group, round_):
+                self._repeat(group, round_)
             case Cancelled(reason):
                 self.cancelled = reason
             case Finished(verdict):
@@ -270,7 +180,11 @@ class JobMachine:
 
     def waits_for(self, task: str) -> tuple[str, ...]:
         """The tasks before it that are not over."""
-        return tuple(name for name in self.tasks[task].after if self._open[name])
+        return tuple(
+            name
+            for name in self.tasks[task].after
+            if self._open[name] or self.groups.holds_back(name, task, cancelled=bool(self.cancelled))
+        )
 
     def open_attempts(self) -> tuple[tuple[str, int], ...]:
         """(instance, attempt) of all that are under way."""
@@ -280,7 +194,14 @@ class JobMachine:
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return (tuple(self.phases.items()), tuple(sorted(self._last.items())), self.cancelled, self.finished)
+        return (
+            tuple(self.phases.items()),
+            tuple(sorted(self._last.items())),
+            self.cancelled,
+            self.finished,
+            self.groups.key(),
+            tuple(sorted(self._attempts.items())),
+        )
 
     def copy(self) -> Self:
         """An independent twin."""
@@ -288,8 +209,9 @@ class JobMachine:
         twin.__dict__.update(self.__dict__)
         twin.phases = dict(self.phases)
         twin._last = dict(self._last)
-        twin._blocking = dict(self._blocking)
         twin._open = dict(self._open)
+        twin._attempts = dict(self._attempts)
+        twin.groups = self.groups.copy(twin.fate)
         return twin
 
     # ------------------------------------------------------------ one instance
@@ -297,7 +219,9 @@ class JobMachine:
     def _launched(self, instance: str, attempt: int, round_: int) -> Running:
         phase = self._phase(instance)
         match phase:
-            case Waiting() if attempt == 1 and round_ == 1:
+            case Waiting() if attempt == self._attempts.get(instance, 0) + 1 and round_ == self._round(
+                instance
+            ):
                 return Running(attempt, round_)
             case Pausing(before, in_round, charged, unstarted) if (
                 attempt == before + 1 and round_ == in_round
@@ -312,7 +236,7 @@ class JobMachine:
         if outcome.kind == "unstarted":
             return Pausing(phase.attempt, phase.round, phase.charged, phase.unstarted + 1, 0)
         retried = outcome.kind in task.retry.on and phase.charged < task.retry.times
-        if retried and not _is_well(task, outcome):
+        if retried and not is_well(task, outcome):
             return Pausing(phase.attempt, phase.round, phase.charged + 1, 0, task.retry.wait_ms)
         wait_ms = 0 if task.repeat is None else task.repeat.wait_ms
         return Pausing(phase.attempt, phase.round + 1, 0, 0, wait_ms)
@@ -325,7 +249,7 @@ class JobMachine:
         task = self.task_of[instance]
         if self.cancelled:
             verdict: Verdict = (
-                "ok" if _is_last(task, phase, outcome) and _is_well(task, outcome) else "cancelled"
+                "ok" if is_last(task, phase, outcome) and is_well(task, outcome) else "cancelled"
             )
             self._record(Decided(instance, verdict, "" if verdict == "ok" else self.cancelled), effects)
             return
@@ -337,7 +261,7 @@ class JobMachine:
                 return
         elif phase.charged == 0:
             # No retry: the round is over.
-            decided = _end_of_round(instance, task, phase.round - 1, outcome)
+            decided = end_of_round(instance, task, phase.round - 1, outcome)
             if decided is not None:
                 self._record(decided, effects)
                 return
@@ -356,15 +280,44 @@ class JobMachine:
         """Begin or skip all tasks whose turn has come, then finish if nothing is left."""
         effects: list[Effect] = []
         ready = list(candidates)
-        while ready and not self.cancelled:
+        while not self.cancelled:
             later: list[str] = []
             for name in dict.fromkeys(ready):
-                if self._blocking[name] == 0 and self._turn_of(name, effects):
-                    later += self._followers[name]
-            ready = later
+                if not self.waits_for(name) and self._turn_of(name, effects):
+                    later += self._behind(name)
+            ready = later or self._next_rounds(effects)
+            if not ready:
+                break
         if self.finished is None and not any(self._open.values()):
             self._record(self._finish(), effects)
         return effects
+
+    def _behind(self, task: str) -> list[str]:
+        """Whose turn may come when a task is over: those after it, and after all of its group."""
+        return [follower for name in self.groups.with_task(task) for follower in self._followers[name]]
+
+    def _next_rounds(self, effects: list[Effect]) -> list[str]:
+        """Begin another round of each group that is over without its end; the tasks whose turn may have come."""
+        ready: list[str] = []
+        for group in self.groups.to_repeat():
+            self._record(Repeated(group.name, self.groups.rounds[group.name] + 1), effects)
+            ready += group.tasks
+        return ready
+
+    def _repeat(self, name: str, round_: int) -> None:
+        """All of a group waits again. What was known of its tasks is of the round before."""
+        due = {(group.name, self.groups.rounds[group.name] + 1) for group in self.groups.to_repeat()}
+        if self.cancelled or (name, round_) not in due:
+            raise NotOfThisJob(f"group {name} is not to begin anew")
+        for task in self.groups.begin_round(name, round_):
+            self._open[task] = len(self.instances[task])
+            for one in self.instances[task]:
+                self.phases[one.name] = Waiting()
+                self._last.pop(one.name, None)
+
+    def _round(self, instance: str) -> int:
+        """In which a first attempt begins."""
+        return self.groups.round_of(self.task_of[instance].name)
 
     def _turn_of(self, name: str, effects: list[Effect]) -> bool:
         """All tasks before it are over; True when it was skipped, so that its followers' turn may have come."""
@@ -376,7 +329,7 @@ class JobMachine:
             if why:
                 self._record(Decided(one.name, "skipped", why), effects)
             else:
-                self._launch(one.name, 1, 1, effects)
+                self._launch(one.name, self._attempts.get(one.name, 0) + 1, self._round(one.name), effects)
         return bool(why)
 
     def _why_not(self, task: TaskSpec) -> str:
@@ -401,6 +354,10 @@ class JobMachine:
         bad = [
             name for name, fate in fates.items() if fate.verdict == "failed" and not self.tasks[name].may_fail
         ]
+        unmet = self.groups.unmet()
+        if self.cancelled and unmet:
+            return Finished("cancelled", self.cancelled)
+        bad += [f"{group.name} (not {group.until} in {group.times} rounds)" for group in unmet]
         return Finished("failed", f"{', '.join(bad)[:400]} failed") if bad else Finished("succeeded")
 
     # ------------------------------------------------------------ small things
@@ -424,46 +381,3 @@ class JobMachine:
         if not isinstance(phase, Running) or phase.attempt != attempt:
             raise NotOfThisJob(f"{instance} has no attempt {attempt} under way: {phase!r}")
         return phase
-
-
-def _is_well(task: TaskSpec, outcome: Outcome) -> bool:
-    """Whether an end is what the task is for."""
-    until = "" if task.repeat is None else task.repeat.until
-    return _meets(until or "ok", outcome)
-
-
-def _is_last(task: TaskSpec, phase: Pausing, outcome: Outcome) -> bool:
-    """Whether a good end of the round before `phase` ends the task."""
-    if task.repeat is None or (task.repeat.until and _meets(task.repeat.until, outcome)):
-        return True
-    return phase.round > task.repeat.times
-
-
-def _meets(until: str, outcome: Outcome) -> bool:
-    if until == "ok":
-        return outcome.kind == "ok"
-    if until == "failed":
-        return outcome.kind == "failed"
-    return outcome.status == int(until) and outcome.kind in {"ok", "failed"}
-
-
-def _end_of_round(instance: str, task: TaskSpec, round_: int, outcome: Outcome) -> Decided | None:
-    """What a round without further retries means; None: another round."""
-    repeat = task.repeat
-    if repeat is None or not repeat.until:
-        if outcome.kind != "ok":
-            return Decided(instance, "failed", outcome.text)
-        return Decided(instance, "ok") if repeat is None or round_ >= repeat.times else None
-    return _end_of_search(instance, repeat, round_, outcome)
-
-
-def _end_of_search(instance: str, repeat: Repeat, round_: int, outcome: Outcome) -> Decided | None:
-    if _meets(repeat.until, outcome):
-        return Decided(instance, "ok")
-    if outcome.kind not in {"ok", "failed"}:
-        return Decided(
-            instance, "failed", outcome.text
-        )  # its own end is what the loop asks for, and it had none
-    if round_ >= repeat.times:
-        return Decided(instance, "failed", f"not {repeat.until} in {repeat.times} rounds")
-    return None

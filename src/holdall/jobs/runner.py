@@ -21,19 +21,10 @@ from holdall.client.run_link import RunLink
 from holdall.guardian.signals import Signals
 from holdall.jobs.attempts import Attempts
 from holdall.jobs.conditions import BadCondition
-from holdall.jobs.entries import Decided, Entry, Finished, decode_entry, encode_entry
+from holdall.jobs.entries import Decided, Entry, Finished, Repeated, decode_entry, encode_entry
 from holdall.jobs.folders import RUNNER_LOCK, Lock
-from holdall.jobs.machine import (
-    Cancel,
-    Effect,
-    JobMachine,
-    Launch,
-    NotOfThisJob,
-    Pause,
-    PauseOver,
-    Record,
-    Stop,
-)
+from holdall.jobs.machine import JobMachine, NotOfThisJob
+from holdall.jobs.moves import Cancel, Effect, Launch, Pause, PauseOver, Record, Stop
 from holdall.jobs.spec import JobSpec, decode_job
 from holdall.model import frames
 from holdall.model.errors import HoldallError, Unreachable
@@ -242,6 +233,9 @@ class Runner:
     def _count(self, entry: Entry) -> None:
         if isinstance(entry, Decided):
             self._done += 1
+        elif isinstance(entry, Repeated) and self.machine is not None:
+            group = next(one for one in self.machine.job.groups if one.name == entry.group)
+            self._done -= sum(len(self.machine.instances[task]) for task in group.tasks)
         elif isinstance(entry, Finished):
             self._verdict = entry
 

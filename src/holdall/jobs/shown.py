@@ -9,7 +9,7 @@ import msgspec
 
 from holdall.jobs.client import JobView
 from holdall.jobs.entries import Ended, Granted, Launched
-from holdall.jobs.machine import Pausing, Running
+from holdall.jobs.moves import Pausing, Running
 from holdall.jobs.spec import Instance, Kind, TaskSpec, needs_of
 from holdall.jobs.tree import phase_text, state_of, task_state
 
@@ -62,6 +62,10 @@ class TaskShown(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     on: str
     """The node that it runs on; empty: the job's."""
+    group: str
+    """The loop that it is part of; empty: none,"""
+    round: int
+    """and the round that this is in, from 1."""
     after: tuple[str, ...]
     when: str
     waits_for: tuple[str, ...]
@@ -107,6 +111,7 @@ def _attempts(view: JobView) -> dict[str, list[AttemptShown]]:
 
 def _task(view: JobView, task: TaskSpec, attempts: dict[str, list[AttemptShown]]) -> TaskShown:
     state, text = task_state(view, task)
+    group = view.machine.groups.group_of(task.name)
     instances = view.machine.instances[task.name]
     began = [attempts[one.name][0].began_ms for one in instances if one.name in attempts]
     return TaskShown(
@@ -114,6 +119,8 @@ def _task(view: JobView, task: TaskSpec, attempts: dict[str, list[AttemptShown]]
         state=state,
         text=text,
         on=task.on,
+        group="" if group is None else group.name,
+        round=view.machine.groups.round_of(task.name),
         after=task.after,
         when=task.when,
         waits_for=view.machine.waits_for(task.name),

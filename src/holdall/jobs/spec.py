@@ -82,12 +82,23 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The job can succeed although this task failed."""
 
 
+class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tasks that are done again together, until a condition on what became of them is true."""
+
+    name: str
+    tasks: tuple[str, ...]
+    until: str
+    times: int
+    """Rounds at most."""
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole job. `tasks` stand in the order of the file."""
 
     v: int = 1
     name: str
     tasks: tuple[TaskSpec, ...]
+    groups: tuple[GroupSpec, ...] = ()
     env: dict[str, str] = {}
     at_once: int = AT_ONCE
     """Attempts that are under way at most, waiting for their needs or running."""

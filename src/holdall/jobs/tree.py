@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from holdall.jobs.client import JobView
-from holdall.jobs.entries import Cancelled, Decided, Ended, Entry, Finished, Granted, Launched
-from holdall.jobs.machine import JobMachine, Over, Pausing, Phase, Running
+from holdall.jobs.entries import Cancelled, Decided, Ended, Entry, Finished, Granted, Launched, Repeated
+from holdall.jobs.machine import JobMachine
+from holdall.jobs.moves import Over, Pausing, Phase, Running
 from holdall.jobs.spec import TaskSpec
 from holdall.model.durations import show_duration
 
@@ -95,7 +96,7 @@ def phase_text(view: JobView, instance: str, phase: Phase) -> str:
             return f"{verdict}: {text}" if text else verdict
         case Running(attempt, round_):
             counted = f"attempt {attempt}" if attempt > 1 else ""
-            looped = f"round {round_} of {task.repeat.times}" if task.repeat is not None else ""
+            looped = _round(view.machine, task, round_)
             place = f"on {task.on}" if task.on else ""
             return ", ".join(
                 part for part in (view.notes.get(instance, "begins"), place, looped, counted) if part
@@ -104,6 +105,14 @@ def phase_text(view: JobView, instance: str, phase: Phase) -> str:
             return f"again in {show_duration(ms)}, after attempt {attempt}"
         case _:
             return _waits(view.machine, task)
+
+
+def _round(machine: JobMachine, task: TaskSpec, round_: int) -> str:
+    """Empty: it is in no loop."""
+    group = machine.groups.group_of(task.name)
+    if group is not None:
+        return f"round {round_} of {group.times} of group {group.name}"
+    return "" if task.repeat is None else f"round {round_} of {task.repeat.times}"
 
 
 def _waits(machine: JobMachine, task: TaskSpec) -> str:
@@ -140,6 +149,8 @@ def entry_line(entry: Entry) -> str:
             return f"{instance}  attempt {attempt} {outcome.kind}{text}"
         case Decided(instance, verdict, text):
             return f"{instance}  is over: {verdict}" + (f" ({text})" if text else "")
+        case Repeated(group, round_):
+            return f"group {group}  begins round {round_}"
         case Cancelled(reason):
             return f"cancelled: {reason}"
         case Finished(verdict, text):
