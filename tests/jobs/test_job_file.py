@@ -160,18 +160,22 @@ VALUE = st.recursive(
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.sampled_from(["times", "until", "on", "wait", "A"]), below, max_size=3),
     max_leaves=6,
 )  # fmt: skip
+GROUP = st.dictionaries(st.sampled_from(["tasks", "until", "times", "zz"]), VALUE)
 TASK = st.dictionaries(
-    st.sampled_from(["run", "needs", "after", "when", "retry", "foreach", "repeat", "timeout", "env", "wait", "zz"]), VALUE
+    st.sampled_from(["run", "needs", "after", "when", "retry", "foreach", "repeat", "timeout", "env", "wait", "on", "zz"]), VALUE
 )  # fmt: skip
 
 
 @given(
     st.dictionaries(st.sampled_from(["name", "folder", "env", "x"]), VALUE),
     st.dictionaries(st.sampled_from("abcA"), TASK | VALUE),
+    st.dictionaries(st.sampled_from("gA"), GROUP | VALUE),
 )
-def test_no_mapping_breaks_the_reader(top: dict[str, object], tasks: dict[str, object]) -> None:
+def test_no_mapping_breaks_the_reader(
+    top: dict[str, object], tasks: dict[str, object], groups: dict[str, object]
+) -> None:
     try:
-        job = job_of({**top, "task": tasks}, folder=Path("/")).spec
+        job = job_of({**top, "task": tasks, "group": groups}, folder=Path("/")).spec
     except BadJob as problem:
         told = problem.problems
     else:

@@ -1,6 +1,10 @@
 """Jobs on a real node: their course, and what is known when node, runner, watcher or guardian is killed."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from node.lab import Lab, lab
@@ -255,3 +259,23 @@ run = "STEP 0 60"
     assert '"held":0' in jobs.holdall("pools", "--json").stdout
     again = jobs.holdall("job", "cancel", job)
     assert "is over already: cancelled" in again.stderr
+
+
+def test_the_python_of_the_guide_works_as_it_is_written(jobs: JobLab) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "guide" / "jobs.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    script = jobs.folder / "guide.py"
+    script.write_text("\n".join(blocks))
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        env=jobs.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "succeeded 1 of 1" in ran.stdout
+    (row,) = json_lines(jobs.holdall("job", "list", "--json").stdout)[0]["jobs"]
+    assert row["state"] == "cancelled"
