@@ -55,7 +55,8 @@ def test_a_whole_file_is_read_as_written() -> None:
     assert (defaults.ttl_ms, defaults.wait_ms, defaults.ttl_max_ms) == (20_000, None, 240_000)
     assert (defaults.passes, defaults.passes_per_ahead, defaults.durability) == (5, 0, "power")
     assert defaults.quarantine_ms == 244_800
-    gpu, psu = settings.pool_specs()
+    gpu, psu, turn = settings.pool_specs()
+    assert (turn.name, turn.units) == ("location.turn", ("turn",))
     assert gpu.pool == "gpu{mem=80G,model=a100}"
     assert (gpu.units, gpu.reach, gpu.max_for_ms, gpu.cooldown_ms) == (("0", "1"), "host", 28_800_000, 5000)
     assert (psu.units, psu.hook_limit_ms, psu.max_for_ms) == (("0", "1", "2"), 10_000, None)
@@ -222,3 +223,15 @@ def test_any_pool_is_read_or_refused(values: dict[str, object]) -> None:
     except BadConfig as error:
         refused = error.text
     assert refused == "" or refused.startswith("holdall.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[pool]]\nname = "location.turn"\ncount = 1\n',
+        '[node]\nlocation = "prague"\n[[capacity]]\nname = "location.turn"\namount = "1kB/s"\n',
+    ],
+)
+def test_the_pool_that_nodes_of_a_location_have_by_themselves_is_not_configured(text: str) -> None:
+    with pytest.raises(BadConfig, match=r"location\.turn.*is taken"):
+        parse_settings(text)

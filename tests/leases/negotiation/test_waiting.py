@@ -8,7 +8,7 @@ from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.leases.negotiation.settling import Kept
 from holdall.leases.negotiation.waiting import LINE_MOST, WAIT_MS_MAX, Line
-from holdall.machine.contract import Address
+from holdall.machine.contract import Address, Message
 from holdall.model.terms import RequestedTerm
 
 SECOND, THIRD = Address("y", "agent"), Address("z", "agent")
@@ -16,7 +16,7 @@ NET_ALL, NET_HALF = RequestedTerm(100, 100), RequestedTerm(50, 50)
 
 
 def waits(name: str, wait_ms: int, **terms: object) -> m.RequestLease:
-    asked = wish(name, duration=60_000, **terms)
+    asked = wish(name, 60_000, None, **terms)
     return m.RequestLease(msgspec.structs.replace(asked.request, wait_ms=wait_ms))
 
 
@@ -28,7 +28,7 @@ def full_town() -> Town:
     return town
 
 
-def heard(town: Town, who: Address) -> list[object]:
+def heard(town: Town, who: Address) -> list[Message]:
     """Since it was looked at last."""
     found, town.heard[who] = list(town.heard.get(who, [])), []
     return found
@@ -46,14 +46,14 @@ def test_what_is_given_back_goes_to_the_first_in_line_and_then_to_the_next() -> 
     town.send(AGENT, LM, m.ReleaseLease(held.lease))
     town.passes(1000)
     (offer,) = heard(town, SECOND)
-    first = accepts(town, offered(offer), SECOND)  # type: ignore[arg-type]
+    first = accepts(town, offered(offer), SECOND)
     heard(town, SECOND)
     assert first.term("net.tx").granted == 100
     town.passes(1000)
     assert heard(town, THIRD) == []
     town.send(SECOND, LM, m.ReleaseLease(first.lease))
     town.passes(1000)
-    assert offered(heard(town, THIRD)[0]).term("net.tx").granted == 50  # type: ignore[arg-type]
+    assert offered(heard(town, THIRD)[0]).term("net.tx").granted == 50
 
 
 def test_who_may_not_wait_does_not_pass_those_who_do() -> None:

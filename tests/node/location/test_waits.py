@@ -32,7 +32,9 @@ def gpu(name: str, wait_ms: int = 0) -> LeaseRequest:
 
 def line(nodes: Together) -> int:
     """How many stand in it."""
-    candidate = nodes.nodes["lab1"]._loop.host.parts[LOCATION]
+    loop = nodes.nodes["lab1"]._loop
+    assert loop is not None
+    candidate = loop.host.parts[LOCATION]
     assert isinstance(candidate, Candidate)
     assert isinstance(candidate.manager, LocationManager)
     return len(candidate.manager.line.waiters)

@@ -1,6 +1,6 @@
 """Several requests as one, message by message and in every order: they come in turn, and become leases all or none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Self
@@ -15,7 +15,7 @@ from holdall.leases.negotiation.interfaces import AllowAll
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.shares import Shares
 from holdall.leases.templates import template_of
-from holdall.machine.contract import Address, Effect, Event, Machine, Message, Received, Save, Send
+from holdall.machine.contract import Address, Effect, Event, Machine, Message, Received, Record, Save, Send
 from holdall.model import frames
 from holdall.model import location_frames as f
 from holdall.model.terms import Durations, LeaseRequest, RequestedTerm, TemplateTerm
@@ -69,6 +69,10 @@ class Keeper:
     def start(self) -> Sequence[Effect]:
         return ()
 
+    def recover(self, records: Mapping[str, Record]) -> Sequence[Effect]:
+        del records
+        return ()
+
     def handle(self, event: Event) -> Sequence[Effect]:
         assert isinstance(event, Received)
         first = self.line[:1]
@@ -79,11 +83,13 @@ class Keeper:
                     return (Send(event.sender, TurnIs(key)),)
             case EndTurn(key):
                 self.line = [one for one in self.line if one != (event.sender, key)]
+            case _:
+                raise AssertionError(event.message)
         if not self.fair or self.line[:1] == first or not self.line:
             return ()
         return (Send(self.line[0][0], TurnIs(self.line[0][1])),)
 
-    def key(self) -> object:
+    def key(self) -> Hashable:
         return tuple(self.line)
 
     def copy(self) -> Self:
@@ -100,6 +106,10 @@ class Asking:
     def start(self) -> Sequence[Effect]:
         return self.machine.start()
 
+    def recover(self, records: Mapping[str, Record]) -> Sequence[Effect]:
+        del records
+        return ()
+
     def handle(self, event: Event) -> Sequence[Effect]:
         if isinstance(event, Received) and event.sender == KEEPER:
             event = Received(Address(self.node, TURNS), event.message)
@@ -109,7 +119,7 @@ class Asking:
             for one in self.machine.handle(event)
         ]
 
-    def key(self) -> object:
+    def key(self) -> Hashable:
         return self.machine.key()
 
     def copy(self) -> Self:
@@ -206,8 +216,8 @@ def crossing(
 ) -> Crossing:
     make: dict[Address, Callable[[], Machine]] = {Address(MANAGER, LOCATION): candidate}
     make |= {Address(name, HOST): partial(side, name) for name in HOSTS}
-    make |= {Address(name, NEGOTIATOR): partial(Asking, name, fair) for name in askers}  # type: ignore[dict-item]
-    make[KEEPER] = partial(Keeper, fair=fair)  # type: ignore[assignment]
+    make |= {Address(name, NEGOTIATOR): partial(Asking, name, fair) for name in askers}
+    make[KEEPER] = partial(Keeper, fair=fair)
     world = begun(Crossing(make, {"net.tx": 100}, crashing, budget or Budget(0, 0, 0)))
     world.in_order = True
     world.mail = tuple(
@@ -244,9 +254,9 @@ def test_without_turns_there_is_an_order_in_which_both_fail() -> None:
     world = crossing("x", "y", fair=False)
     while world.mail:
         offers = {to.node for _, to, message in world.mail if isinstance(message, m.Offer)}
-        held_back = {"y"} if not world.offered else {"x"} if world.offered == {"x"} else set()
+        held_back = {0: "y", 1: "x"}.get(len(world.offered), "")
         world.offered |= offers
-        letter = next(one for one in world.mail if one[1].node not in held_back)
+        letter = next(one for one in world.mail if one[1].node != held_back)
         rest = list(world.mail)
         rest.remove(letter)
         offered, world = world.offered, world.delivered(letter, tuple(rest))

@@ -176,9 +176,9 @@ class Together:
         if whole is None:
             return []
         if whole.is_over:
-            outcomes = self._dealings.tell(document.location, a.GiveBack(document.lease), out)
+            given_back = self._dealings.tell(document.location, a.GiveBack(document.lease), out)
             self._forget(document.request, out)
-            return outcomes
+            return given_back
         whole.got[document.request] = document
         if len(whole.got) < len(whole.parts):
             return []
@@ -188,7 +188,7 @@ class Together:
         if self._answering.settle(whole.key, f.LeasesAre(leases), out):
             return []
         # Its client is gone.
-        outcomes = []
+        outcomes: Outcomes = []
         for one in whole.got.values():
             outcomes += self._dealings.tell(one.location, a.GiveBack(one.lease), out)
         return outcomes
