@@ -19,9 +19,7 @@ from system.dashboard import chromium
 STATIC = Path(__file__).resolve().parents[2] / "docs" / "_static"
 SIZES = {"desk": (1280, 800), "phone": (390, 844)}
 COLOURS = ("light", "dark")
-SETTLED = (
-    "!(document.querySelector('dialog') ?? document.querySelector('main')).innerText.includes('reading…')"
-)
+SETTLED = """() => !(document.querySelector('dialog') ?? document.querySelector('main')).innerText.includes('reading…')"""
 SETTLED_MS = 600
 FOLLOWED_MS = 15_000
 """How long a page has been open that shows how something went."""

@@ -4,7 +4,7 @@ import { Chart, type Line } from "../parts/chart";
 import { usePolled } from "../parts/polled";
 import { Rows, type Column } from "../parts/table";
 import { remember, sharesOf } from "../shares";
-import { matches, shown, theme } from "../state";
+import { matches, shown, theme, who } from "../state";
 import { amount, length, some } from "../words";
 
 const EVERY_MS = 3000;
@@ -22,7 +22,7 @@ const LOOKS: Omit<Line, "label">[] = [
 export function Locations() {
   const { found, said } = usePolled("locations", locations, EVERY_MS);
   if (!found) return <Reading said={said} />;
-  const chosen = found.find((one) => one.location === shown.value) ?? found[0];
+  const chosen = found.find((one) => one.location === shown.value) ?? found.find((one) => one.nodes.includes(who.value?.node ?? "")) ?? found[0];
   if (!chosen)
     return (
       <>

@@ -16,7 +16,7 @@ export interface Edge {
   text: string;
 }
 
-const WIDTH = 190;
+const WIDTH = 172;
 const HEIGHT = 46;
 
 export function Graph({ label, nodes, edges }: { label: string; nodes: readonly Node[]; edges: readonly Edge[] }) {
@@ -50,9 +50,9 @@ export function Graph({ label, nodes, edges }: { label: string; nodes: readonly 
             <title>{`${node.title} ${node.text}`}</title>
             <rect width={WIDTH} height={HEIGHT} rx="6" />
             <text x="10" y="19" class="title" clip-path="url(#box)">
-              {cut(node.title, 21)}
+              {cut(node.title, 19)}
             </text>
-            <text x="10" y="36" clip-path="url(#box)">{cut(node.text, 28)}</text>
+            <text x="10" y="36" clip-path="url(#box)">{cut(node.text, 25)}</text>
           </g>
         ))}
       </svg>
