@@ -71,10 +71,6 @@ function App() {
     else if (event.key === "?") open({ kind: "keys", id: "" });
     else if (tab) location.hash = tab.name;
   };
-  useEffect(() => {
-    // On a phone the pages' names are a row wider than the screen.
-    document.querySelector("nav.tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
-  }, [page.value]);
   const tab = TABS.find((one) => one.name === page.value) ?? TABS[0];
   if (refused.value) return <LogIn />;
   return (
