@@ -117,6 +117,8 @@ def test_what_is_refused_is_told_with_its_claims(tmp_path: Path) -> None:
     asyncio.run(run())
     (line,) = lines(written)
     assert (line["event"], line["level"], line["claims"]) == ("refused", "error", [PRINTED])
+    # Not with what it holds: the frame of a client has the secret of its lease.
+    assert line["what"] == f"Done from {OUTSIDE.node}/{OUTSIDE.part}"
 
 
 def test_a_command_of_a_pool_is_told_with_the_claim_that_it_ran_for() -> None:

@@ -10,6 +10,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
 from holdall.machine.codec import CODEC, CodecError
+from holdall.machine.contract import Event, Received
 from holdall.machine.link_frames import Parcel
 from holdall.model.names import printed_id
 from holdall.protocols.vocabulary import ClaimId
@@ -47,6 +48,13 @@ def claims_in(message: msgspec.Struct) -> list[str]:
         if len(found) == CLAIMS_TOLD_MAX:
             break
     return list(found)
+
+
+def kind_of(event: Event) -> str:
+    """An event without its contents, which may hold the secret of a lease: its kind, and whose message it is."""
+    if isinstance(event, Received):
+        return f"{type(event.message).__name__} from {event.sender.node}/{event.sender.part}"
+    return type(event).__name__
 
 
 def _claims(value: object) -> Iterator[ClaimId]:

@@ -20,7 +20,7 @@ from holdall.node.accounting.intervals import Entries
 from holdall.node.clock import boottime_ms, wall_ms
 from holdall.node.failpoint import Failpoint
 from holdall.node.figures import Spread
-from holdall.node.log import claims_in
+from holdall.node.log import claims_in, kind_of
 from holdall.node.recorder import Recorder
 from holdall.node.store import JournalBroken, JournalFull, Store
 from holdall.node.timers import Timers
@@ -194,7 +194,7 @@ class Loop:
                 part=arrival.part,
                 claims=claims_in(arrival.event),
                 why=str(error),
-                what=repr(arrival.event)[:500],
+                what=kind_of(arrival.event),
             )
         if len(refused) > REFUSALS_TOLD_MAX:
             self._log.error("refused", more=len(refused) - REFUSALS_TOLD_MAX)
