@@ -11,7 +11,8 @@ from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.leases.shares import Shares
 from holdall.machine.contract import Address, ClockRead, ProtocolViolation, Received
-from holdall.machine.host import Arrival, Host
+from holdall.machine.host import Arrival, Host, Turn
+from holdall.model import frames
 from holdall.model import location_frames as f
 from holdall.model.terms import Durations, LeaseRequest, RequestedTerm, TemplateTerm
 from holdall.parties.location.host_side import HostSide
@@ -179,3 +180,27 @@ def test_a_node_speaks_for_its_own_users_only() -> None:
             refused: list[ProtocolViolation] = []
             host.turn([arrival], lambda _, error: refused.append(error))  # noqa: B023
             assert (not refused) == is_believed, (node, asker, part, refused)
+
+
+def test_of_two_users_who_ask_about_a_lease_at_once_none_gets_the_answer_to_the_other() -> None:
+    host = street(leads=OWN)
+    question = f.pack(f.AskStatus(LEASES[2]))  # its manager is another node
+    asked = [
+        host.turn(
+            [Arrival(NEGOTIATOR, Received(Address(OWN, f"session/{user}"), Petition(7, question, user, 1)))]
+        )
+        for user in ("ann", "bob", "ann")
+    ]
+    assert [told(turn) for turn in asked] == [[], ["unreachable"], []]
+    answer = Received(Address(FAR, LOCATION), m.UnknownLease(LEASES[2]))
+    turn = host.turn([Arrival(NEGOTIATOR, answer)])
+    assert [send[1].part for send in turn.sends] == ["session/ann", "session/ann"]
+    again = host.turn(
+        [Arrival(NEGOTIATOR, Received(Address(OWN, "session/bob"), Petition(8, question, "bob", 1)))]
+    )
+    assert told(again) == []
+
+
+def told(turn: Turn) -> list[str]:
+    """Refusals to clients."""
+    return [message.code for _, _, message in turn.sends if isinstance(message, frames.Denied)]

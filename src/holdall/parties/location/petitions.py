@@ -134,10 +134,21 @@ class Petitions:
     def _ask_manager(
         self, key: str, location: str, asker: Asker, message: OfAgent, wait: Wait, out: list[Effect]
     ) -> None:
+        if self._is_others(key, asker):
+            text = "somebody else's question about that lease is not answered yet. Ask again"
+            self._answering.deny(wait, "unreachable", text, out)
+            return
         self._answering.wait(key, wait, out)
         self._asked[key] = location, asker, message
         self._dealings.say(self._dealings.manager(location), asker, message, out)
         out.append(SetTimer(f"{TIMER}again/{key}", AGAIN_MS))
+
+    def _is_others(self, key: str, asker: Asker) -> bool:
+        """Whether the next answer with this key may be one to another holder, of whose lease this one hears nothing."""
+        if key not in self._answering.waits or key.startswith("templates/"):  # the same for everybody
+            return False
+        asked = self._asked.get(key)
+        return asked is None or asked[1].holder != asker.holder
 
     def _ask_again(self, key: str, out: list[Effect]) -> None:
         """The one who was asked may be gone: ask the next one, for as long as somebody waits."""
