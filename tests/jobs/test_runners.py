@@ -81,6 +81,16 @@ def test_a_runner_is_started_once_however_often_it_is_asked_for(state: Path) -> 
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_runner_whose_folder_is_removed_under_it_does_not_stay(state: Path) -> None:
+    bench = Bench(state)
+    bench.runners.open()
+    bench.order(os.geteuid(), ME)
+    until(lambda: is_locked(state / "jobs" / JOB / LOCK_NAME), "the runner has its lock")
+    assert runners_of(state) != []
+    shutil.rmtree(state / "jobs")
+    until(lambda: not runners_of(state), "it ends, long before it would give up its node")
+
+
 def test_a_lock_that_somebody_holds_is_a_runner_that_lives(state: Path) -> None:
     folder = state / "jobs" / JOB
     folder.mkdir(parents=True)

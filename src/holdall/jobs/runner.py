@@ -64,6 +64,7 @@ class Runner:
 
     def __init__(self, job: str, folder: Path, node: Path) -> None:
         self.job = job
+        self.folder = folder
         self.node = node
         self.signals = Signals((signal.SIGTERM,))
         self.attempts = Attempts(folder, job, node)
@@ -93,11 +94,7 @@ class Runner:
             self._listen()
             if self.machine is not None:
                 self._work(self.machine)
-            if (
-                self._link is None
-                and not self.attempts.open
-                and time.monotonic() - self._alone_since > ALONE_S
-            ):
+            if self._link is None and self._is_alone():
                 return
             self._wait()
 
@@ -105,6 +102,12 @@ class Runner:
         """Attempts go on without us."""
         if self._link is not None:
             self._link.close()
+
+    def _is_alone(self) -> bool:
+        """Without its node: whether nothing is left to do here. Raises NotOurs when the node's state is gone, too."""
+        if not self.folder.exists():
+            raise NotOurs(f"{self.folder} is gone, so nobody will ever ask what became of it")
+        return not self.attempts.open and time.monotonic() - self._alone_since > ALONE_S
 
     def _is_finished(self) -> bool:
         return self._verdict is not None and self._kept == len(self._log)
