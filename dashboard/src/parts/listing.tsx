@@ -30,46 +30,59 @@ export function Listing<Name extends keyof Lists>({ of, label, filters = {}, col
   const after = starts.at(-1) ?? null;
   const wanted = JSON.stringify({ ...filters, q: search.value });
   useEffect(() => turn([null]), [wanted]);
-  const read = useRef({ key: "", atMs: 0, restMs: AGAIN_MS });
+  const read = useRef({ key: "", atMs: 0, restMs: AGAIN_MS, asOf: -1 });
   const under = useRef<AbortController | null>(null);
-  useEffect(() => () => under.current?.abort(), [of, wanted, after]);
+  const [ended, end] = useState(0);
+  useEffect(
+    () => () => {
+      under.current?.abort();
+      under.current = null;
+    },
+    [of, wanted, after],
+  );
   const changed = changes.value;
   useEffect(() => {
     const key = `${of} ${wanted} ${after}`;
     const again = read.current.key === key;
-    const timer = setTimeout(
-      () => {
-        const atMs = Date.now();
-        read.current = { key, atMs, restMs: AGAIN_MS };
-        under.current = new AbortController();
-        const { signal } = under.current;
-        const still = () => read.current.key === key && !signal.aborted;
-        page(of, JSON.parse(wanted) as Record<string, string>, PAGE, after, signal).then(
-          (rows) => {
-            if (!still()) return;
-            read.current.restMs = Math.max(AGAIN_MS, REST * (Date.now() - atMs));
+    // One reading at a time: a browser asks a node few things at once, and slow answers would keep other pages waiting.
+    if (again && (under.current || read.current.asOf === changed)) return;
+    const begin = () => {
+      const atMs = Date.now();
+      const mine = new AbortController();
+      read.current = { key, atMs, restMs: AGAIN_MS, asOf: changes.value };
+      under.current = mine;
+      const over = (tell: () => void) => {
+        if (mine.signal.aborted) return;
+        read.current.restMs = Math.max(AGAIN_MS, REST * (Date.now() - atMs));
+        under.current = null;
+        tell();
+        end((times) => times + 1);
+      };
+      page(of, JSON.parse(wanted) as Record<string, string>, PAGE, after, mine.signal).then(
+        (rows) =>
+          over(() => {
             show(rows);
             say("");
-          },
-          (problem: Error) => still() && say(problem.message),
-        );
-      },
-      again ? Math.max(0, read.current.atMs + read.current.restMs - Date.now()) : 0,
-    );
+          }),
+        (problem: Error) => over(() => say(problem.message)),
+      );
+    };
+    const timer = setTimeout(begin, again ? Math.max(0, read.current.atMs + read.current.restMs - Date.now()) : 0);
     return () => clearTimeout(timer);
-  }, [of, wanted, after, changed]);
+  }, [of, wanted, after, changed, ended]);
 
   if (said) return <p class="bad" role="alert">{said}</p>;
-  if (!found) return <p class="empty">reading…</p>;
-  const rows = starts.length === 1 && !search.value ? joined(newest, found.rows, id) : found.rows;
-  if (!rows.length && starts.length === 1) return <p class="empty">{search.value ? "Nothing matches the search." : empty}</p>;
+  const isFirst = starts.length === 1;
+  const rows = isFirst && !search.value ? joined(newest, found?.rows ?? [], id) : (found?.rows ?? []);
+  if (!found && !rows.length) return <p class="empty">reading…</p>;
+  if (!rows.length && isFirst) return <p class="empty">{search.value ? "Nothing matches the search." : empty}</p>;
   const first = (starts.length - 1) * PAGE;
   return (
     <>
       <Rows label={label} rows={rows} columns={columns} id={id} choose={choose} />
-      {found.total > PAGE && (
+      {found && found.total > PAGE && (
         <nav class="pages" aria-label={`pages of ${label}`}>
-          <button type="button" disabled={starts.length === 1} onClick={() => turn(starts.slice(0, -1))}>
+          <button type="button" disabled={isFirst} onClick={() => turn(starts.slice(0, -1))}>
             ‹ back
           </button>
           <span>
