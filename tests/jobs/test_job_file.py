@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdall.jobs.file import job_of, parse_job, read_job
-from holdall.jobs.problems import BadJob
-from holdall.jobs.spec import Repeat, Retry, decode_job, encode_job
+from holdall.jobs.problems import PROBLEMS_MAX, SHOWN_MAX, BadJob
+from holdall.jobs.spec import TASKS_MAX, Repeat, Retry, decode_job, encode_job
 
 WHOLE = """
 name = "nightly"
@@ -141,6 +141,30 @@ def test_circles_are_told_once_with_their_whole_way() -> None:
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
     told = problems("[task.a]\nrun=1\nafter='b'\nx=2")
     assert [line.split(":")[1] for line in told] == ["2", "3", "4"]
+
+
+def test_of_very_many_mistakes_the_first_hundred_are_looked_for() -> None:
+    tasks = {
+        f"t{task}": {"run": ["x"], "after": [f"q{task}-{name}" for name in range(20)]} for task in range(400)
+    }
+    for table in (tasks, {name: {"run": ["x"], **dict.fromkeys(map(str, range(20)), 1)} for name in tasks}):
+        with pytest.raises(BadJob) as raised:
+            job_of({"task": table}, folder=Path("/"))
+        assert len(raised.value.problems) == PROBLEMS_MAX
+        assert str(raised.value).endswith(f"and {PROBLEMS_MAX - SHOWN_MAX} more")
+    with pytest.raises(BadJob) as raised:
+        job_of(
+            {"task": {f"t{task}": {"run": ["x"], "after": ["none"]} for task in range(TASKS_MAX + 1)}},
+            folder=Path("/"),
+        )
+    assert "501 tasks; a job has at most 500" in str(raised.value)
+    assert "none" not in str(raised.value)
+
+
+def test_a_key_of_very_many_parts_is_refused_before_it_is_read() -> None:
+    (told,) = problems("\n" + "a." * 20_000 + "a = 1")
+    assert told == "j:2:1: a key with more than 100 dots"
+    parse_job(f"[task.a]\nrun = 'echo {'.' * 300}'\n", source="j", folder=Path("/"))
 
 
 def test_a_file_has_its_folder_and_name(tmp_path: Path) -> None:

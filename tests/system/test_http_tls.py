@@ -19,6 +19,7 @@ from holdall.bus.certificates import issue, new_authority, new_key, request
 from holdall.client.conversation import Conversation
 from holdall.client.http_socket import ask_http
 from holdall.client.remote import connect
+from holdall.http.tunnel import TUNNELS_OF_ONE_MAX
 from holdall.model import frames
 from holdall.model.errors import BadSpec, HoldallError, Refused, Unreachable
 
@@ -163,5 +164,28 @@ def test_who_is_not_let_in_hears_why_and_what_to_do(site: Secure, monkeypatch: p
     monkeypatch.setenv("HOLDALL_ACCESS_TOKEN", made["act"])
     with Conversation(site.url, over=connect(site.url)) as node:
         assert node.welcome.node == "lab-1"
-    ask_http(site.node.socket, "DELETE", "/v1/tokens/act")
+        ask_http(site.node.socket, "DELETE", "/v1/tokens/act")
+        with pytest.raises(Unreachable):  # with the token its open connections end
+            node.listing(frames.Ask(node.number(), "pools"))
     assert "is not known" in refused(site.url, made["act"]).text
+
+
+def test_one_user_leaves_connections_to_others(site: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = ask_http(site.node.socket, "POST", "/v1/tokens", {"name": "many"})["token"]
+    monkeypatch.setenv("HOLDALL_ACCESS_TOKEN", token)
+    monkeypatch.setenv("SSL_CERT_FILE", site.authority)
+    with contextlib.ExitStack() as opened:
+        for _ in range(TUNNELS_OF_ONE_MAX):
+            opened.enter_context(connect(site.url))
+        with pytest.raises(HoldallError) as problem:
+            connect(site.url)
+        assert f"{TUNNELS_OF_ONE_MAX} of them yours" in problem.value.text
+    until(lambda: is_let_in(site.url), "the closed ones do not count any more")
+
+
+def is_let_in(url: str) -> bool:
+    try:
+        connect(url).close()
+    except HoldallError:
+        return False
+    return True

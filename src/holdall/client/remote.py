@@ -4,6 +4,7 @@ import ipaddress
 import os
 import socket
 import ssl
+import time
 from urllib.parse import urlsplit
 
 import msgspec
@@ -93,13 +94,16 @@ def _upgrade(made: socket.socket, host: str, port: int, token: str, url: str) ->
     )
     made.sendall(head.encode())
     told = b""
+    end_s = time.monotonic() + CONNECT_SECONDS_MAX
     while not told.endswith(b"\r\n\r\n"):
+        made.settimeout(max(0.001, end_s - time.monotonic()))
         # One by one: what follows the head is the node's, and is read by whoever speaks with it.
         letter = made.recv(1)
         told += letter
         if not letter or len(told) > HEAD_BYTES_MAX:
             raise Unreachable(f"what answers at {url} is no node")
     status = told.split(b"\r\n", 1)[0].split(b" ")[1:2]
+    made.settimeout(CONNECT_SECONDS_MAX)
     if status == [b"101"]:
         return
     raise _refusal(_body(made), url)

@@ -1,6 +1,7 @@
 """Routes about jobs: begun, listed, shown, cancelled, forgotten; and what their commands wrote."""
 
 import asyncio
+import contextlib
 import os
 import pwd
 import secrets
@@ -92,7 +93,8 @@ async def begin(asking: Asking) -> Told:
     """Begin a job as the caller."""
     query: job_words.BeginQuery = asking.query
     uid = _uid(asking)
-    read = _read(asking.body, uid)
+    # Beside the loop: a job may be large, and others' claims are kept alive there.
+    read = await asyncio.to_thread(_read, asking.body, uid)
     if query.check:
         await _check(asking, read)
     asking.place.audit("job begun", asking.caller, about=read.spec.name)
@@ -145,7 +147,7 @@ def _read(body: "job_words.JobBody | Document", uid: int) -> ReadJob:
 async def _check(asking: Asking, read: ReadJob) -> None:
     parts = await asking.place.reading.get("pools")
     pools = [row for part in parts for row in part.pools]
-    check_needs(read, pools, here=asking.place.orders.node)
+    await asyncio.to_thread(check_needs, read, pools, here=asking.place.orders.node)
 
 
 async def _look(talk: Talk, job: str) -> JobView:
@@ -162,17 +164,15 @@ async def _look(talk: Talk, job: str) -> JobView:
 def _output(one: Launched, file: Path, uid: int, most: int) -> job_words.Output:
     """The end of a file that is its user's own: a link of his must not lead to what is somebody else's."""
     size, data = 0, b""
-    try:
+    with contextlib.suppress(OSError):  # one that can't be read leaves the others
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return job_words.Output(instance=one.instance, attempt=one.attempt, size=0, text="")
-    try:
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == uid:
-            size = found.st_size
-            data = os.pread(descriptor, most, max(0, size - most))
-    finally:
-        os.close(descriptor)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode) and found.st_uid == uid:
+                data = os.pread(descriptor, most, max(0, found.st_size - most))
+                size = found.st_size
+        finally:
+            os.close(descriptor)
     text = data.decode(errors="replace")
     return job_words.Output(instance=one.instance, attempt=one.attempt, size=size, text=text)
 

@@ -12,6 +12,7 @@ from holdall.http.api import Asking, Told
 from holdall.http.callers import COOKIE
 from holdall.http.problems import Problem
 from holdall.http.speaking import Talk, once
+from holdall.http.tunnel import Tunnels
 from holdall.model import frames
 from holdall.model.errors import BadConfig, BadSpec, Unreachable
 from holdall.model.spec import parse_needs
@@ -169,6 +170,8 @@ async def end_token(asking: Asking) -> words.Done:
     name = asking.path["name"]
     if asking.caller.uid is None or not asking.place.access.end_token(asking.caller.uid, name):
         raise Problem("not-found", f"you have no token {name[:80]!r}. See: holdall token list")
+    tunnels: Tunnels = asking.request.app.state.tunnels
+    tunnels.end(asking.caller.uid, name)
     asking.place.audit("token ended", asking.caller, about=name)
     return words.Done(text=f"token {name} is not known any more")
 

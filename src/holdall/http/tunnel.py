@@ -24,6 +24,8 @@ from holdall.model.names import FRAME_BYTES_MAX
 PATH = "/v1/frames"
 UPGRADE = "holdall"
 TUNNELS_MAX = 100
+TUNNELS_OF_ONE_MAX = 25
+"""Of one user, so that others have their share."""
 HELLO_SECONDS_MAX = 10.0
 PIECE_BYTES = 1 << 16
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: holdall\r\n\r\n"
@@ -42,7 +44,8 @@ class Tunnels:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Caller | None] = {}
+        """None: who it is has not been looked at."""
 
     def begin(self, request: Request, transport: asyncio.Transport, rest: bytes) -> None:
         """Take the connection over; `rest` is what came after the request."""
@@ -54,8 +57,14 @@ class Tunnels:
         reader.feed_data(rest)
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         task = loop.create_task(self._serve(request, reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def end(self, uid: int, token: str) -> None:
+        """End those of a token that is not known any more."""
+        for task, caller in self._tasks.items():
+            if caller is not None and (caller.uid, caller.via, caller.name) == (uid, "token", token):
+                task.cancel()
 
     def close(self) -> None:
         """End all of them."""
@@ -65,15 +74,17 @@ class Tunnels:
     async def _serve(
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        with contextlib.suppress(OSError, EOFError, TimeoutError):
-            try:
-                caller = self._caller(request)
-            except Problem as problem:
-                writer.write(_refusal(problem.detail))
-                await writer.drain()
-            else:
-                await self._join(caller, reader, writer)
-        writer.close()
+        try:
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                try:
+                    caller = self._caller(request)
+                except Problem as problem:
+                    writer.write(_refusal(problem.detail))
+                    await writer.drain()
+                else:
+                    await self._join(caller, reader, writer)
+        finally:
+            writer.close()
 
     def _caller(self, request: Request) -> Caller:
         caller = self._place.caller(request)
@@ -84,10 +95,16 @@ class Tunnels:
                 "refused",
                 "this access token may only look, by the routes of /v1; frames need one that may act",
             )
-        if len(self._tasks) > TUNNELS_MAX:
-            raise Problem(
-                "busy", f"{TUNNELS_MAX} connections for frames are open; try again", retry_after_ms=1000
+        of_one = sum(other is not None and other.uid == caller.uid for other in self._tasks.values())
+        if len(self._tasks) > TUNNELS_MAX or of_one >= TUNNELS_OF_ONE_MAX:
+            text = (
+                f"{len(self._tasks) - 1} connections for frames are open, {of_one} of them yours; try again"
             )
+            raise Problem("busy", text, retry_after_ms=1000)
+        self._place.audit("frames", caller)
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks[task] = caller
         return caller
 
     async def _join(self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

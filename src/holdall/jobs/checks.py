@@ -14,13 +14,15 @@ ENCODED_BYTES_MAX = 48 * 1024
 
 def check(job: JobSpec, top: Reader) -> None:
     """Note what is wrong in the reader's problems."""
+    _sizes(job, top)
+    if len(job.tasks) > TASKS_MAX:
+        return  # how so many hang together is not looked at
     names = [task.name for task in job.tasks]
     for task in job.tasks:
         _references(task, names, top)
         _condition(task, top)
     _circle(job.tasks, top)
     check_groups(job.groups, job.tasks, top)
-    _sizes(job, top)
 
 
 def _references(task: TaskSpec, names: Sequence[str], top: Reader) -> None:

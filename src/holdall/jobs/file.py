@@ -14,13 +14,15 @@ import msgspec
 from holdall.jobs.checks import check
 from holdall.jobs.group_table import read_group
 from holdall.jobs.places import Path, Place, place_near, places_of
-from holdall.jobs.problems import BadJob, Problem
+from holdall.jobs.problems import BadJob, Enough, Problem
 from holdall.jobs.reading import Reader
 from holdall.jobs.spec import AT_ONCE, AT_ONCE_MAX, JobSpec, TaskSpec
 from holdall.jobs.task_table import read_task
 
 SOURCE_BYTES_MAX = 256 * 1024
 _TOP = ("name", "folder", "env", "at_once", "task", "group")
+KEY_PARTS_MAX = 100
+_TEXTS = re.compile(r""" "(?:[^"\\]|\\.)*" | '[^']*' """, re.VERBOSE)
 _NOT_A_NAME_PART = re.compile(r"[^a-z0-9._-]+")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -58,6 +60,9 @@ def read_job(path: "str | os.PathLike[str]") -> ReadJob:
 
 def parse_job(text: str, *, source: str, folder: FilePath, name: str = "job") -> ReadJob:
     """The job of a TOML text; `folder` is what its relative folder is below, `name` what it is called by default."""
+    deep = _too_deep(text)
+    if deep:
+        raise BadJob(source, [Problem(f"a key with more than {KEY_PARTS_MAX} dots", deep, 1)])
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -71,6 +76,17 @@ def job_of(table: Mapping[str, object], *, folder: FilePath, name: str = "job") 
 
 
 def _job(top: Reader, *, source: str, folder: FilePath, name: str) -> ReadJob:
+    try:
+        spec = _spec(top, folder=folder, name=name)
+    except Enough:
+        raise BadJob(source, top.problems) from None
+    if top.problems:
+        raise BadJob(source, top.problems)
+    return ReadJob(spec, source, top.places)
+
+
+def _spec(top: Reader, *, folder: FilePath, name: str) -> JobSpec:
+    """With what is wrong in the reader's problems. Raises Enough."""
     top.only(_TOP)
     spec = JobSpec(
         name=top.name("name", name),
@@ -81,9 +97,7 @@ def _job(top: Reader, *, source: str, folder: FilePath, name: str) -> ReadJob:
         groups=tuple(read_group(name, table) for name, table in top.tables("group")),
     )
     check(spec, top)
-    if top.problems:
-        raise BadJob(source, top.problems)
-    return ReadJob(spec, source, top.places)
+    return spec
 
 
 def _tasks(top: Reader) -> tuple[TaskSpec, ...]:
@@ -91,6 +105,14 @@ def _tasks(top: Reader) -> tuple[TaskSpec, ...]:
     if not tables and not top.problems:
         top.problem('no task. Write at least one: [task.NAME] with run = ["command", "argument"]', "task")
     return tuple(read_task(name, table) for name, table in tables)
+
+
+def _too_deep(text: str) -> int:
+    """The number of the first line with a key of very many parts, for which a reader of TOML takes very long; or 0."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > KEY_PARTS_MAX and _TEXTS.sub("", line).count(".") > KEY_PARTS_MAX:
+            return number
+    return 0
 
 
 def _name_of(stem: str) -> str:

@@ -8,6 +8,14 @@ import msgspec
 from holdall.model.errors import BadConfig
 
 SHOWN_MAX = 20
+PROBLEMS_MAX = 100
+"""Nobody reads on after so many, and each takes its time to be told well."""
+NAME_LETTERS_MAX = 64
+NEAREST_AMONG = 500
+
+
+class Enough(Exception):
+    """PROBLEMS_MAX are known: the rest of the job is not looked at."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -40,7 +48,7 @@ def _line(source: str, problem: Problem) -> str:
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """` Did you mean "…"?`, or what there is."""
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name[:NAME_LETTERS_MAX], known[:NEAREST_AMONG], n=1)
     if close:
         return f' Did you mean "{close[0]}"?'
     return f" There is: {', '.join(known[:12])}{' …' if len(known) > 12 else ''}." if known else ""

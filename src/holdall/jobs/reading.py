@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from holdall.jobs.places import Path, Place, place_near
-from holdall.jobs.problems import Problem, nearest
+from holdall.jobs.problems import PROBLEMS_MAX, Enough, Problem, nearest
 from holdall.model.durations import parse_duration
 from holdall.model.errors import BadSpec
 from holdall.model.names import is_name
@@ -33,9 +33,14 @@ class Reader:
         self._path = path
 
     def problem(self, text: str, *below: str | int, shift: int = 0) -> None:
-        """Note a mistake at a key of this table, or in it; `shift` letters to the right of the value's begin."""
+        """Note a mistake at a key of this table, or in it; `shift` letters to the right of the value's begin.
+
+        Raises Enough with the last one that is told.
+        """
         place = place_near(self.places, (*self._path, *below)) or (0, 0)
         self.problems.append(Problem(text, place[0], place[1] + shift))
+        if len(self.problems) >= PROBLEMS_MAX:
+            raise Enough
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from holdall.jobs.file import ReadJob
-from holdall.jobs.problems import BadJob, Problem, nearest
+from holdall.jobs.problems import PROBLEMS_MAX, BadJob, Problem, nearest
 from holdall.jobs.spec import instances_of, needs_of
 from holdall.model.frames import PoolRow, Selector
 from holdall.model.spec import ALL_COUNT, parse_spec, show_spec
@@ -21,6 +21,8 @@ def check_needs(read: ReadJob, pools: Sequence[PoolRow], *, here: str) -> None:
     """Raises BadJob with a problem for each need that can't be met, as units exist now."""
     problems: list[Problem] = []
     for task in read.spec.tasks:
+        if len(problems) >= PROBLEMS_MAX:
+            break
         place = task.on or here
         told: set[int] = set()
         for instance in instances_of(task):
