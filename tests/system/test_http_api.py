@@ -186,13 +186,14 @@ def test_policies_are_asked_without_being_put_in_force(shared: Web) -> None:
     assert told["allowed"] is True
     assert (told["terms"]["gpu"]["asked"], told["terms"]["gpu"]["granted"]) == (2, 1)
     assert [line["rule"] for line in told["rules"] if line["term"] == "gpu"] == ["students"]
-    for wrong, text in (
+    mistakes: list[tuple[dict[str, object], str]] = [
         ({"policies": ["[[rule]"]}, "not TOML"),
         ({"needs": ["gpu,model=x:1"]}, "pools by name"),
         ({"needs": []}, "who asks for what"),
         ({"terms": {"net.tx": "5 moons"}}, "net.tx"),
         ({"at": "noon"}, "is no time"),
-    ):
+    ]
+    for wrong, text in mistakes:
         answer = shared.ask("POST", "/v1/policy/check", {**ask, **wrong})
         assert (answer.status, answer.json["code"], text in answer.json["detail"]) == (
             400,
