@@ -130,12 +130,16 @@ class LeasedUnit(msgspec.Struct, frozen=True, order=True):
     fence: int
 
 
+_Counted: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=AMOUNT_MAX)]
+"""By somebody else; it is added up, and must fit into a record."""
+
+
 class Usage(msgspec.Struct, frozen=True):
     """What was used of a term: in all, in the last second, and in the busiest second."""
 
-    total: int = 0
-    rate_1s: int = 0
-    peak_1s: int = 0
+    total: _Counted = 0
+    rate_1s: _Counted = 0
+    peak_1s: _Counted = 0
 
 
 class TermUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -145,8 +149,8 @@ class TermUse(msgspec.Struct, frozen=True, omit_defaults=True):
     used: Usage = Usage()
     state: TermState = "ready.idle"
     guarantee: Guarantee = "not_determined"
-    denied: int = 0
-    violated_s: int = 0
+    denied: _Counted = 0
+    violated_s: _Counted = 0
 
 
 class TermStatus(msgspec.Struct, frozen=True, omit_defaults=True):

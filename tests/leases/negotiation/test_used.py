@@ -1,11 +1,14 @@
 """What was used of a lease in all: by one meter after the other, over restarts of the host."""
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdall.leases.negotiation.records import UseRecord
 from holdall.leases.negotiation.used import SAVE_MS, Uses
 from holdall.machine.contract import Forget, Save
+from holdall.model.quantities import AMOUNT_MAX
 from holdall.model.terms import TermUse, Usage
 from holdall.protocols.hooks import Effects
 
@@ -68,3 +71,16 @@ def test_meters_follow_each_other_and_a_lease_that_is_forgotten_leaves_nothing()
     again.forget("L-1", forgotten)
     assert forgotten == [Forget("use/L-1")]
     assert again.of("L-1") == ()
+
+
+def test_no_meter_can_count_beyond_what_a_record_holds() -> None:
+    out: Effects = []
+    uses = Uses()
+    most = (TermUse("net.tx", Usage(AMOUNT_MAX, 1, 2), denied=AMOUNT_MAX),)
+    for number in range(4):
+        uses.tell("L", f"meter-{number}", most, 20_000 * number, out)
+    (sum_,) = uses.of("L")
+    assert (sum_.used.total, sum_.denied) == (AMOUNT_MAX, AMOUNT_MAX)
+    for wrong in (AMOUNT_MAX + 1, -1):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"total": wrong}, Usage)

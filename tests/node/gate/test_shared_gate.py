@@ -83,6 +83,21 @@ def test_what_came_too_late_is_put_back_once_and_only_what_was_taken() -> None:
     run(story)
 
 
+def test_what_is_put_back_when_the_bucket_was_full_again_is_no_credit_beyond_its_depth() -> None:
+    async def story() -> None:
+        town = Town()
+        town.lease("L1", 100_000)
+        assert await town.takes("c1", "L1", 1_000) == 1_000
+        town.now_ns += 10 * NS
+        while await town.takes("c2", "L1", 1_000):
+            pass
+        assert await town.takes("c1", "L1", 1_000, unused=1_000) == 0
+        assert town.gate.busiest("h1", "net.tx") <= depth_within(100_000, BYTES_LATE_MS)
+        town.gate.close()
+
+    run(story)
+
+
 def test_nothing_leaves_without_a_lease_of_one_s_own_and_that_is_counted() -> None:
     async def story() -> None:
         town = Town()

@@ -201,6 +201,37 @@ def test_of_two_users_who_ask_about_a_lease_at_once_none_gets_the_answer_to_the_
     assert told(again) == []
 
 
+def test_what_is_the_same_for_all_is_told_to_all_who_ask_at_once() -> None:
+    host = street(leads=PEER)
+    for question in (f.AskTemplates("prague"), f.AskHosts("prague"), f.AskLeases("prague")):
+        for number, user in enumerate(("ann", "bob")):
+            petition = Petition(20 + number, f.pack(question), user, 1)
+            turn = host.turn([Arrival(NEGOTIATOR, Received(Address(OWN, f"session/{user}"), petition))])
+            assert told(turn) == []
+
+
+def test_an_id_is_taken_while_a_part_of_a_request_for_several_has_it() -> None:
+    host = street(leads=OWN)
+
+    def asked(*names: str) -> list[object]:
+        parts = [
+            f.AskOffer("prague", LeaseRequest(name, {"net.tx": RequestedTerm(1)}, duration=60_000))
+            for name in names
+        ]
+        question = parts[0] if len(parts) == 1 else f.AskTogether(tuple(parts))
+        petition = Petition(9, f.pack(question), "ann", 1)
+        turn = host.turn([Arrival(NEGOTIATOR, Received(Address(OWN, "session/2"), petition))])
+        return [
+            getattr(f.read_answer(message.body), "reason", "")
+            for _, _, message in turn.sends
+            if isinstance(message, frames.Negotiated)
+        ]
+
+    assert asked("a", "b") == []  # their turn has not come
+    assert asked("b", "c") == ["request.id"]
+    assert asked("b") == ["request.id"]
+
+
 def told(turn: Turn) -> list[str]:
     """Refusals to clients."""
     return [message.code for _, _, message in turn.sends if isinstance(message, frames.Denied)]

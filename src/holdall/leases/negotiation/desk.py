@@ -175,12 +175,10 @@ class Desk:
         ]
 
     def live(self) -> list[Live]:
-        """Leases that live, with whom they are of."""
+        """Leases that live, with whom they are of, and in which order they were heard of: fences count at each host."""
         return [
-            Live(
-                one.lease, one.fence, self._askers.get(one.holder, Asker(one.holder)), one.duration, one.terms
-            )
-            for one in self.leases.values()
+            Live(one.lease, place, self._askers.get(one.holder, Asker(one.holder)), one.duration, one.terms)
+            for place, one in enumerate(self.leases.values())
             if one.state == "active"
         ]
 

@@ -68,6 +68,8 @@ class LocationManager:
         self._askers = askers or ByAddress()
         self._rounds: dict[str, Round] = {}
         self._settling: Settling | None = None
+        self._looked_in = 0
+        """The epoch of the last look for what is to be revoked."""
         self.line = Line()
         self._counter = 0
 
@@ -101,6 +103,7 @@ class LocationManager:
             self.epoch,
             self.is_deposed,
             self._counter,
+            self._looked_in,
             self.members.key(),
             self.desk.key(),
             tuple(self._rounds[name].key() for name in sorted(self._rounds)),
@@ -143,15 +146,23 @@ class LocationManager:
             case m.RenewLeases():
                 self._renew(sender, message, out)
             case h.Review(grace_ms):
-                for lease, rule in revoked(self.desk.live(), self._policy, self.members.capacity):
-                    why = f"rule {rule} of the location's policy"
-                    host = self.desk.leases[lease].host
-                    self._to_host(host, m.Revoke(self.epoch, lease, grace_ms, why), out)
+                self._review(grace_ms, out)
             case m.Lead():
                 if message.epoch > self.epoch:
                     self._lead(message.epoch, out)
             case _:
                 self._from_host(sender, message, out)
+
+    def _review(self, grace_ms: int, out: Effects) -> None:
+        """End what rules with `revoke` do not allow any more; at the second look of an epoch, when all hosts have reported."""
+        is_first, self._looked_in = self._looked_in != self.epoch, self.epoch
+        if is_first or self.is_deposed or self._settling is not None:
+            return
+        for lease, rule in revoked(self.desk.live(), self._policy, self.members.capacity_ever):
+            host = self.desk.leases[lease].host
+            if host in self.members.known:
+                why = f"rule {rule} of the location's policy"
+                self._to_host(host, m.Revoke(self.epoch, lease, grace_ms, why), out)
 
     def _from_host(self, sender: Address, message: Message, out: Effects) -> None:
         match message:
@@ -343,7 +354,7 @@ class LocationManager:
         holder = self._askers.asker(agent).holder
         for renewal in message.renewals:
             known = self.desk.leases.get(renewal.lease)
-            if known is None or known.holder != holder:
+            if known is None or known.holder != holder or known.host not in self.members.known:
                 out.append(Send(agent, m.Renewed(message.count, renewal.lease, reason="unknown")))
             else:
                 by_host.setdefault(known.host, []).append(renewal)

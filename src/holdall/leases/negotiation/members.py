@@ -3,7 +3,7 @@
 Source: lease negotiation, section 4.4.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
 
 import msgspec
@@ -95,13 +95,11 @@ class Members:
 
     def capacity(self, term: str) -> int | None:
         """Of all hosts together that are not gone, for a location's limits; None: it is no capacity of theirs."""
-        terms = [
-            found
-            for one in self.known.values()
-            if one.presence != "gone" and (found := one.template.terms.get(term)) is not None
-        ]
-        amounts = [one.max for one in terms if one.kind == "capacity" and one.max is not None]
-        return sum(amounts) if amounts else None
+        return _together(term, (one for one in self.known.values() if one.presence != "gone"))
+
+    def capacity_ever(self, term: str) -> int | None:
+        """The same with those that are gone: what was granted within a limit does not end because a host is away."""
+        return _together(term, self.known.values())
 
     def templates(self) -> m.Templates:
         """As agents see them: those of suspect hosts stay, and are flagged; those of hosts that are gone are not shown."""
@@ -153,3 +151,9 @@ class Members:
     def _heard(self, host: str, out: Effects) -> None:
         out.append(SetTimer(f"suspect/{host}", SUSPECT_BEATS * self._heartbeat_ms))
         out.append(SetTimer(f"gone/{host}", GONE_BEATS * self._heartbeat_ms))
+
+
+def _together(term: str, members: Iterable[Member]) -> int | None:
+    terms = [found for one in members if (found := one.template.terms.get(term)) is not None]
+    amounts = [one.max for one in terms if one.kind == "capacity" and one.max is not None]
+    return sum(amounts) if amounts else None

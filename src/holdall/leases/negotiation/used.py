@@ -8,6 +8,7 @@ import msgspec
 
 from holdall.leases.negotiation.records import USE_PREFIX, UseRecord
 from holdall.machine.contract import Forget, Save
+from holdall.model.quantities import AMOUNT_MAX
 from holdall.model.terms import TermUse, Usage
 from holdall.protocols.hooks import Effects
 
@@ -57,20 +58,24 @@ class Uses:
         return twin
 
 
+def _sum(one: int, other: int) -> int:
+    return min(AMOUNT_MAX, one + other)
+
+
 def _sums(base: tuple[TermUse, ...], last: tuple[TermUse, ...]) -> tuple[TermUse, ...]:
     """Term by term; how it stands now is what the later one says."""
     sums = {one.name: one for one in base}
     for one in last:
         before = sums.get(one.name, TermUse(one.name))
         used = Usage(
-            before.used.total + one.used.total,
+            _sum(before.used.total, one.used.total),
             one.used.rate_1s,
             max(before.used.peak_1s, one.used.peak_1s),
         )
         sums[one.name] = msgspec.structs.replace(
             one,
             used=used,
-            denied=before.denied + one.denied,
-            violated_s=before.violated_s + one.violated_s,
+            denied=_sum(before.denied, one.denied),
+            violated_s=_sum(before.violated_s, one.violated_s),
         )
     return tuple(sums[name] for name in sorted(sums))

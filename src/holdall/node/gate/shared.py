@@ -22,6 +22,8 @@ HOLD_S = 1.0
 """Who finds nothing to take is answered after so long, and asks again."""
 TELL_S = 1.0
 FORGET_NS = 60 * NS
+PUT_BACK_NS = NS // 10
+"""Later the bucket may have been full again without it: to give it back would be credit beyond the depth."""
 """A lease that is over for so long is forgotten."""
 MS_NS = 1_000_000
 
@@ -86,8 +88,8 @@ class SharedGate:
         """By host and term."""
         self._leased: dict[tuple[str, str, str], _Leased] = {}
         """By user, lease and term."""
-        self._last: dict[str, tuple[_Leased, int]] = {}
-        """Connection -> what it took last."""
+        self._last: dict[str, tuple[_Leased, int, int]] = {}
+        """Connection -> what it took last, and when."""
         self._taking: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -108,13 +110,15 @@ class SharedGate:
         try:
             size = await self._take(leased, ask.size)
         finally:
+            is_open = connection in self._taking
             self._taking.discard(connection)
-        if size:
-            self._last[connection] = leased, size
+        if size and is_open:
+            self._last[connection] = leased, size, self._clock_ns()
         return BytesTaken(ask.n, size, (self._clock_ns() - began_ns) // 1_000)
 
     def closed(self, connection: str) -> None:
         """Nothing more comes from there; what it took has left, for all that is known. Its use is told at once."""
+        self._taking.discard(connection)
         last = self._last.pop(connection, None)
         if last is not None:
             self._tell_use(last[0])
@@ -150,8 +154,10 @@ class SharedGate:
 
     def _put_back(self, connection: str, unused: int) -> None:
         last = self._last.pop(connection, None)
-        if last is not None and 0 < unused <= last[1]:
-            last[0].way.put_back(unused)
+        if last is None or not 0 < unused <= last[1]:
+            return
+        leased, _, taken_ns = last
+        leased.way.put_back(unused, is_late=self._clock_ns() - taken_ns > PUT_BACK_NS)
 
     def _known(self, user: str, lease: str, term: str) -> _Leased | None:
         leased = self._leased.get((user, lease, term))

@@ -101,11 +101,12 @@ class Way:
                 return size
             await self.stirred(None if wait_ns is None else wait_ns / NS)
 
-    def put_back(self, size: int) -> None:
-        """Of what was let go so much has not been sent after all: it may be let go again."""
+    def put_back(self, size: int, *, is_late: bool = False) -> None:
+        """Of what was let go so much has not been sent after all: it may be let go again, unless that comes late."""
         now_ns = self._main.clock_ns()
         self.sent -= size
-        self._bucket.put_back(size, now_ns)
+        if not is_late:
+            self._bucket.put_back(size, now_ns)
         self._main.busiest.sent(now_ns, -size)
         self._meter.came_back(size, now_ns)
 

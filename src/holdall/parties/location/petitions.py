@@ -24,6 +24,8 @@ from holdall.parties.location.vouching import asker_of
 OPEN_MAX = 256
 """Requests of one user that may be open at a time."""
 OVER_MAX = 4096
+SAME_FOR_ALL = ("templates/", "hosts/", "leases/")
+"""Keys of answers that are the same whoever asks."""
 READING = {"templates", "status", "hosts", "leases", "shares"}
 """Questions that change nothing, answered or not."""
 
@@ -119,6 +121,9 @@ class Petitions:
                     text = f"lease {lease} is not known as yours"
                     self._answering.deny(wait, "refused", text, out)
                     return []
+                if self._is_others_offer(lease, asker):
+                    self._answering.deny(wait, "refused", f"lease {lease} is not known as yours", out)
+                    return []
                 # This node has begun anew since: it takes the lease up again, if its host knows it as this user's.
                 self._answering.wait(f"renew/{lease}", wait, out)
                 dealings.note_asker(lease, asker)
@@ -145,10 +150,18 @@ class Petitions:
 
     def _is_others(self, key: str, asker: Asker) -> bool:
         """Whether the next answer with this key may be one to another holder, of whose lease this one hears nothing."""
-        if key not in self._answering.waits or key.startswith("templates/"):  # the same for everybody
+        if key not in self._answering.waits or key.startswith(SAME_FOR_ALL):
             return False
         asked = self._asked.get(key)
         return asked is None or asked[1].holder != asker.holder
+
+    def _is_others_offer(self, lease: str, asker: Asker) -> bool:
+        """Whether somebody else of this node has an offer of this lease, or is asking about it."""
+        known = self._dealings.asker(lease)
+        if known is None or known.holder == asker.holder:
+            return False
+        offered = any(one.offer is not None and one.offer.lease == lease for one in self._open.values())
+        return offered or f"renew/{lease}" in self._answering.waits
 
     def _ask_again(self, key: str, out: list[Effect]) -> None:
         """The one who was asked may be gone: ask the next one, for as long as somebody waits."""
@@ -191,7 +204,7 @@ class Petitions:
                 return
             name = part.request.request
             refused = self._wrong(asker, part)
-            if name in names or name in self._open:
+            if name in names or name in self._open or self.together.has(name):
                 refused = f.NoOffer("request.id", text="each part needs an id of its own")
             elif part.request.wait_ms:
                 refused = f.NoOffer(
@@ -227,6 +240,10 @@ class Petitions:
             return f.NoOffer(refusal.reason, refusal.where, text=refusal.text)
         if known is not None and (known.holder != asker.holder or known.location != question.location):
             return f.NoOffer("request.id", text="another request has this id; take another one")
+        if self.together.has(request.request):
+            return f.NoOffer(
+                "request.id", text="a part of a request for several has this id; take another one"
+            )
         if sum(1 for one in self._open.values() if one.holder == asker.holder) >= OPEN_MAX:
             return f.NoOffer("busy", text=f"{OPEN_MAX} of your requests are open; take or decline some")
         return None

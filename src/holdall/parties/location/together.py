@@ -138,6 +138,10 @@ class Together:
     def _ask_next(self, whole: _Whole, out: list[Effect]) -> Outcomes:
         return self._parts.send_part(whole.asker, msgspec.structs.replace(whole.rest.pop(0), take=False), out)
 
+    def has(self, request: str) -> bool:
+        """Whether a part of something that is not over has this id."""
+        return request in self._whole_of
+
     def _forget(self, request: str, out: list[Effect]) -> None:
         """Nothing more comes of a part; with the last one the turn ends."""
         whole = self._whole_of.pop(request)
