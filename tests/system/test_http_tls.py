@@ -74,7 +74,7 @@ def site() -> Iterator[Secure]:
         yield Secure(node)
 
 
-def test_the_api_is_served_over_tls_1_2_or_later_and_only_so(site: Secure) -> None:
+def test_the_api_is_served_over_tls_1_3_and_only_so(site: Secure) -> None:
     token = ask_http(site.node.socket, "POST", "/v1/tokens", {"name": "tls"})["token"]
     context = ssl.create_default_context(cafile=site.authority)
     with contextlib.closing(
@@ -84,7 +84,14 @@ def test_the_api_is_served_over_tls_1_2_or_later_and_only_so(site: Secure) -> No
         told = json.loads(connection.getresponse().read())
         assert (told["via"], told["node"]) == ("token", "lab-1")
         assert isinstance(connection.sock, ssl.SSLSocket)
-        assert connection.sock.version() in {"TLSv1.2", "TLSv1.3"}
+        assert connection.sock.version() == "TLSv1.3"
+    older = ssl.create_default_context(cafile=site.authority)
+    older.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        contextlib.closing(socket.create_connection(("127.0.0.1", site.port))) as connected,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        older.wrap_socket(connected, server_hostname="127.0.0.1")
     with pytest.raises(ssl.SSLCertVerificationError):
         ssl.create_default_context().wrap_socket(
             socket.create_connection(("127.0.0.1", site.port)), server_hostname="127.0.0.1"
