@@ -26,7 +26,7 @@ retry = { times = 2, on = ["lost"] }
 on = "lab-b"
 after = ["there"]
 needs = ["gpu:1"]
-run = "STEP 3 0"
+run = "STEP 69 0"
 may_fail = true
 """
 

@@ -1,10 +1,12 @@
 """The course of `holdall run --on NODE`: the command runs there, its streams, signals and exit status are here."""
 
+import contextlib
 import os
 import select
 import signal
 import time
 from collections import deque
+from pathlib import Path
 
 import msgspec
 
@@ -15,7 +17,7 @@ from holdall.cli.tables import clock_time
 from holdall.client.address import find_socket
 from holdall.client.conversation import Conversation, error_of
 from holdall.client.run_link import RunLink
-from holdall.client.scope import LEASE_ENV
+from holdall.client.scope import BEGUN_ENV, LEASE_ENV
 from holdall.client.wishes import default_agent
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.grace import GRACE_MS
@@ -210,7 +212,7 @@ class Elsewhere:
             case frames.Denied():
                 raise error_of(frame)
             case RunWord():
-                self.begun = True
+                self._note_begun()
                 self.output.sent_there(frame.said)
                 while self._pending and self._pending[0][0] <= frame.signals:
                     self._pending.popleft()
@@ -222,6 +224,12 @@ class Elsewhere:
                 return
         self._heard_ms = boottime_ms()
         self._heard_wall_ms = time.time_ns() // 1_000_000
+
+    def _note_begun(self) -> None:
+        if not self.begun and BEGUN_ENV in os.environ:
+            with contextlib.suppress(OSError):
+                Path(os.environ[BEGUN_ENV]).touch()
+        self.begun = True
 
     def _judge_silence(self) -> None:
         if boottime_ms() - self._heard_ms < self._ttl_ms:

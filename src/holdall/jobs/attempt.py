@@ -36,7 +36,7 @@ from holdall.jobs.bare import run_bare
 from holdall.jobs.elsewhere import run_elsewhere
 from holdall.jobs.entries import TEXT_MAX, Outcome
 from holdall.jobs.facts import Done, Facts, Got, Order, Starting, Stopping, units_shown
-from holdall.jobs.folders import FACTS, ORDER, PID, write_synced
+from holdall.jobs.folders import BEGUN, FACTS, ORDER, PID, write_synced
 from holdall.jobs.waiting_text import waiting_text
 from holdall.model import frames
 from holdall.model.durations import show_duration
@@ -65,6 +65,7 @@ class Attempt:
     def __init__(self, folder: Path, lock: int) -> None:
         self.order = msgspec.json.decode((folder / ORDER).read_bytes(), type=Order)
         self.facts = Facts(folder / FACTS)
+        self.begun = folder / BEGUN
         # A runner that was killed before it knew our number must not matter to the next one.
         write_synced(folder / PID, b"%d\n" % os.getpid())
         self.signals = Signals(())

@@ -7,10 +7,12 @@ own and are refused when a later attempt has had it; the command and all that it
 
 import select
 import sys
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from holdall.client.scope import BEGUN_ENV
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.signals import Signals
 from holdall.jobs.bare import Bare, run_bare
@@ -42,6 +44,9 @@ _EXEC = ("/bin/sh", "-c", 'exec "$@"', "sh")
 class Away(Bare, Protocol):
     """What it needs of the attempt that it is part of."""
 
+    begun: Path
+    """The file that says whether the other node has begun."""
+
     def says_queued(self, text: str) -> None:
         """What it waits for."""
         ...
@@ -56,11 +61,14 @@ def run_elsewhere(attempt: Away) -> Outcome:
             break
         left = None if end is None else max(0, end - boottime_ms())
         attempt.order = msgspec.structs.replace(
-            order, command=command_there(order, number, left), timeout_ms=None
+            order,
+            command=command_there(order, number, left),
+            environment={**order.environment, BEGUN_ENV: str(attempt.begun)},
+            timeout_ms=None,
         )
         outcome = run_bare(attempt)
         is_away = outcome.kind == "failed" and outcome.status == Unreachable.exit_status
-        if not is_away:
+        if not is_away or attempt.begun.exists():
             return judged(outcome, order.on)
         if left is not None and left <= AGAIN_S * 1000:
             return Outcome("not-granted", None, f"{order.on} could not be reached within its wait")

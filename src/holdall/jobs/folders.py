@@ -15,6 +15,7 @@ ATTEMPT_LOCK = "lock"
 ORDER = "order.json"
 FACTS = "facts.jsonl"
 OUTPUT = "output.log"
+BEGUN = "begun"
 PID = "pid"
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
