@@ -8,6 +8,15 @@ from holdall.cli.options import Json
 
 app = typer.Typer()
 
+Processes = Annotated[int | None, typer.Option(min=1, help="At once; default: one for each processor.")]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Each run's result is kept there, and not made again: for runs that may be broken off.",
+    ),
+]
+
 
 @app.command(
     epilog="Examples: holdall lab simulate --load saturated --pools 8 --seed 1 · "
@@ -231,20 +240,12 @@ def compare(
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each, with the seeds 1, 2, …")] = None,
     duration: Annotated[float | None, typer.Option(help="Of each load, in mean message delays.")] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="At once; default: one for each processor.")
-    ] = None,
+    processes: Processes = None,
     report: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Write figures (PNG, SVG), index.html and compare.json there."),
     ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Each run's result is kept there, and not made again: for runs that may be broken off.",
-        ),
-    ] = None,
+    keep: Keep = None,
     json: Json = False,
 ) -> int:
     """All protocols on the same claims: throughput, waits, messages, fairness, and how far a failure reaches."""
@@ -285,19 +286,11 @@ def scale(
     ] = None,
     shape: Annotated[str, typer.Option(help="Pools of a claim: random, or neighbours on a ring.")] = "random",
     seed: Annotated[int, typer.Option(help="Everything random comes from it.")] = 1,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="At once; default: one for each processor.")
-    ] = None,
+    processes: Processes = None,
     report: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write scale.html, scale.json and the figure there.")
     ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Each run's result is kept there, and not made again: for runs that may be broken off.",
-        ),
-    ] = None,
+    keep: Keep = None,
     json: Json = False,
 ) -> int:
     """The same load on each of more and more nodes: how messages, waits and memory grow."""

@@ -3,7 +3,19 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdall.lab.compare.canvas import EDGE, MANY, WIDTH, Drawn, kept, legend, new, plain_ticks, size
+from holdall.lab.compare.canvas import (
+    EDGE,
+    MANY,
+    WIDTH,
+    Axes,
+    Drawn,
+    Figure,
+    kept,
+    legend,
+    new,
+    plain_ticks,
+    size,
+)
 from holdall.lab.compare.look import Look
 from holdall.lab.compare.rows import Comparison, Row
 
@@ -168,14 +180,22 @@ def _busiest(found: Comparison, count: int) -> list[str]:
     return ranked[:count]
 
 
+def _grid(count: int) -> tuple[Figure, list[Axes]]:
+    """So many parts, two beside each other; what is left of the last line is not shown."""
+    columns = min(2, count)
+    lines = -(-count // columns)
+    figure, axes = new(WIDTH, 0.8 + 2.3 * lines, lines, columns)
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return figure, axes
+
+
 def tails(found: Comparison, look: dict[str, Look]) -> list[Drawn]:
     """See the caption."""
     chosen = _busiest(found, 4)
     if not chosen:
         return []
-    columns = min(2, len(chosen))
-    lines = -(-len(chosen) // columns)
-    figure, axes = new(WIDTH, 0.8 + 2.3 * lines, lines, columns)
+    figure, axes = _grid(len(chosen))
     used: set[str] = set()
     for axis, workload in zip(axes, chosen, strict=False):
         for row in found.rows:
@@ -197,8 +217,6 @@ def tails(found: Comparison, look: dict[str, Look]) -> list[Drawn]:
         axis.set_title(workload)
         axis.set_xlabel("wait [message delays]" + MANY)
         axis.set_ylabel("share that waits longer" + MANY)
-    for axis in axes[len(chosen) :]:
-        axis.set_visible(False)
     legend(figure, look, names_of(found, used))
     return [kept(figure, "tails", "Which share of the claims waits longer than so long (down to 1 %).")]
 
@@ -208,9 +226,7 @@ def trade(found: Comparison, look: dict[str, Look]) -> list[Drawn]:
     chosen = _busiest(found, 4)
     if not chosen:
         return []
-    columns = min(2, len(chosen))
-    lines = -(-len(chosen) // columns)
-    figure, axes = new(WIDTH, 0.8 + 2.3 * lines, lines, columns)
+    figure, axes = _grid(len(chosen))
     used: set[str] = set()
     for axis, workload in zip(axes, chosen, strict=False):
         for row in found.rows:
@@ -232,8 +248,6 @@ def trade(found: Comparison, look: dict[str, Look]) -> list[Drawn]:
         axis.set_xlim(left=0)
         axis.set_yscale("log")
         plain_ticks(axis.yaxis, dense=True)
-    for axis in axes[len(chosen) :]:
-        axis.set_visible(False)
     legend(figure, look, names_of(found, used), points=True)
     return [
         kept(figure, "trade", "Throughput against the 99th percentile of waits: right and low is better.")
