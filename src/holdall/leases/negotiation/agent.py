@@ -270,6 +270,8 @@ class Agent:
         out.append(CancelTimer(f"ask/{request}"))
         if wanted.offer is not None and wanted.manager is not None:
             out.append(Send(wanted.manager, m.DeclineLease(wanted.offer.lease, wanted.offer.revision)))
+        elif wanted.request.wait_ms:
+            out.append(Send(self._manager(), m.LeaveLine(request)))
 
     def _void(self, lease: str, revision: int, message: Message, out: Effects) -> None:
         """An acceptance came to nothing. A lease that the offer was to replace goes on."""

@@ -139,6 +139,8 @@ class LocationManager:
                 self._accept(sender, message, out)
             case m.DeclineLease():
                 self._decline(sender, message, out)
+            case m.LeaveLine(request):
+                self._leave_line(sender, request, out)
             case m.GetStatus():
                 self._status(sender, message, out)
             case m.ReleaseLease():
@@ -233,6 +235,12 @@ class LocationManager:
         if not self.line.waits_on(asked, declined, out):
             self.line.leaves(asked, out)
             self.desk.answer(asked, agent, declined, out)
+
+    def _leave_line(self, agent: Address, request: str, out: Effects) -> None:
+        """Nobody wants it any more. What is being asked for at hosts is offered, and lapses."""
+        asked = self._askers.asker(agent).holder, request
+        if self.line.leaves(asked, out) is not None:
+            self.desk.answer(asked, agent, m.Declined(request, "cancelled"), out)
 
     def _try_line(self, out: Effects) -> None:
         """Those with nobody before them. One that is being asked for is tried when that is decided."""

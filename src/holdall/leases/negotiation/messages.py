@@ -40,6 +40,12 @@ class DeclineLease(msgspec.Struct, frozen=True, tag="decline_lease"):
     revision: int
 
 
+class LeaveLine(msgspec.Struct, frozen=True, tag="leave_line"):
+    """A request that may wait is not wanted any more. No answer but to one that still stands in line: Declined."""
+
+    request: str
+
+
 class ReleaseLease(msgspec.Struct, frozen=True, tag="release_lease"):
     """To the location's manager, or to the host's. Answered by Done, or UnknownLease."""
 
@@ -88,7 +94,14 @@ class UseIs(msgspec.Struct, frozen=True, tag="use_is"):
 
 
 AgentToLocation: TypeAlias = (
-    GetTemplates | RequestLease | AcceptLease | DeclineLease | ReleaseLease | GetStatus | RenewLeases
+    GetTemplates
+    | RequestLease
+    | AcceptLease
+    | DeclineLease
+    | LeaveLine
+    | ReleaseLease
+    | GetStatus
+    | RenewLeases
 )
 AgentToHost: TypeAlias = RenewLeases | ReleaseLease | GetStatus | SplitLease | UseIs
 
@@ -398,6 +411,7 @@ CODEC.register(
     | RequestLease
     | AcceptLease
     | DeclineLease
+    | LeaveLine
     | ReleaseLease
     | GetStatus
     | RenewLeases

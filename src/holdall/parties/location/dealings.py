@@ -222,6 +222,8 @@ class Dealings:
         match message:
             case m.RequestLease():
                 name = message.request.request
+            case m.LeaveLine():
+                name = message.request
             case m.RenewLeases():
                 name = message.renewals[0].lease
             case m.AcceptLease() | m.DeclineLease() | m.ReleaseLease() | m.GetStatus():

@@ -31,6 +31,7 @@ _OF_AGENT = (
     m.RequestLease,
     m.AcceptLease,
     m.DeclineLease,
+    m.LeaveLine,
     m.ReleaseLease,
     m.GetStatus,
     m.RenewLeases,

@@ -26,6 +26,7 @@ OfAgent: TypeAlias = (
     | m.RequestLease
     | m.AcceptLease
     | m.DeclineLease
+    | m.LeaveLine
     | m.ReleaseLease
     | m.GetStatus
     | m.RenewLeases
