@@ -20,7 +20,7 @@ SEED = int(os.environ.get("HOLDALL_CHAOS_SEED", "20261128"))
 EACH_TIME = ("game", "lanes")
 OTHERS = tuple(name for name in PROTOCOLS if name != "chain")
 
-pytestmark = [pytest.mark.system, pytest.mark.requires("netns", "nft")]
+pytestmark = [pytest.mark.system, pytest.mark.alone, pytest.mark.requires("netns", "nft")]
 
 
 def stormed(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

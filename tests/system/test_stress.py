@@ -14,7 +14,7 @@ from system.stress import Outcome, Plan, Stress
 
 SEED = int(os.environ.get("HOLDALL_STRESS_SEED", "20261128"))
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 
 def check(histories: Sequence[Path], *options: str) -> tuple[int, dict[str, Any]]:

@@ -22,7 +22,7 @@ SEED = int(os.environ.get("HOLDALL_CHAOS_SEED", "20261128"))
 POOLS = pools_of_hosts(3)
 OUTAGE_S = 5.0
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 
 def stressed(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

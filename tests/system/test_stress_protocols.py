@@ -13,7 +13,7 @@ from holdall.protocols.registry import PROTOCOLS
 
 SEED = int(os.environ.get("HOLDALL_CHAOS_SEED", "20261128"))
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "chain"])
