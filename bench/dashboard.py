@@ -28,9 +28,9 @@ PAINTS = 5
 SHOWINGS = 30
 PAINT_MS_MAX = 2000
 SHOWING_S_MAX = 1.0
+"""Median, from the grant to the row or number on the screen."""
 WAITED_S_MAX = 20.0
 """What is not shown within this counts as shown then."""
-"""Median, from the grant to the row or number on the screen."""
 GROWTH_KIB_MAX = 1024
 """Of the heap after a forced collection, from a fifth of the time to its end."""
 BEAT_S = 60.0
@@ -42,8 +42,8 @@ USEFUL = """() => [...document.querySelectorAll('.tile')].some(
   (tile) => tile.textContent.includes('10\\u202f000')) && performance.now()"""
 HELD = """(leases) => [...document.querySelectorAll('.tile')].some(
   (tile) => tile.textContent.includes(`by ${leases} leases`)) && Date.now()"""
-TOLD = """(unit) => [...document.querySelectorAll('tbody tr')].some(
-  (row) => row.textContent.includes('granted') && row.textContent.includes(unit)) && Date.now()"""
+TOLD = """(agent) => [...document.querySelectorAll('tbody tr')].some(
+  (row) => row.textContent.includes('granted') && row.textContent.includes(agent)) && Date.now()"""
 
 
 class Grants(threading.Thread):
@@ -56,8 +56,6 @@ class Grants(threading.Thread):
         self._turn_s = 1 / rate
         self._over = threading.Event()
         self.made = 0
-        self.latest = ("", 0.0)
-        """Unit, and when it was granted."""
 
     def run(self) -> None:
         """Until `end`."""
@@ -67,7 +65,7 @@ class Grants(threading.Thread):
                 beat_s += BEAT_S
                 for other in self._others:
                     other.beat()
-            key, self.latest = granted(self._client, self.made)
+            key, _ = granted(self._client, self.made)
             self.made += 1
             due_s = max(due_s + self._turn_s, time.monotonic())
             self._over.wait(max(0.0, due_s - time.monotonic()) / 2)
@@ -81,11 +79,10 @@ class Grants(threading.Thread):
         self._client.close()
 
 
-def granted(client: Client, number: int) -> tuple[str, tuple[str, float]]:
-    """A grant of one of the free pools, each in its turn: its key, the unit, and when that was."""
-    pool = f"pool-{POOLS // 2 + number % (POOLS // 2):03}"
-    lease = client.lease(f"{pool}:1")
-    return lease.key, (f"{pool}/{lease.lease.units[0].name}", time.time())
+def granted(client: Client, number: int) -> tuple[str, float]:
+    """A grant of one of the free pools, each in its turn: its key, and when that was."""
+    lease = client.lease(f"pool-{POOLS // 2 + number % (POOLS // 2):03}:1")
+    return lease.key, time.time()
 
 
 def main() -> int:
@@ -141,7 +138,7 @@ def showings(place: Site, page: Page) -> list[float]:
         page.goto(f"{place.base}/#now")
         page.wait_for_function(HELD, arg=str(leases), polling="raf")
         for number in range(SHOWINGS):
-            key, (_, at_s) = granted(client, number)
+            key, at_s = granted(client, number)
             times.append(_seen(page, HELD, str(leases + 1)) - at_s)
             client.release(key)
             _seen(page, HELD, str(leases))
@@ -166,14 +163,15 @@ def steady(
             page.wait_for_timeout(TURN_S * 1000)
             turns += 1
         page.goto(f"{place.base}/#log")
-        before = grants.made
-        while grants.made == before and grants.is_alive():
-            page.wait_for_timeout(20)
-        unit, at_s = grants.latest
-        try:
-            history.append(_seen(page, TOLD, unit) - at_s)
-        except TimeoutError:
-            history.append(WAITED_S_MAX)
+        page.wait_for_timeout(1000)
+        agent = f"sample-{len(history)}"
+        with place.lab.client(agent=agent) as client:
+            key, at_s = granted(client, len(history))
+            try:
+                history.append(_seen(page, TOLD, agent) - at_s)
+            except TimeoutError:
+                history.append(WAITED_S_MAX)
+            client.release(key)
         page.goto(f"{place.base}/#now")
         page.wait_for_timeout(1000)
         debugger.send("HeapProfiler.collectGarbage")

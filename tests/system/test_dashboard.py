@@ -146,6 +146,26 @@ def test_a_lease_is_taken_away_with_a_reason_by_who_may(place: Site) -> None:
         assert watched.fine(), watched.complaints
 
 
+def test_history_has_the_newest_rows_first_though_the_stream_knows_older_ones_than_the_list(
+    place: Site,
+) -> None:
+    with place.page() as watched, place.lab.client(agent="early") as early:
+        watched.open("log")
+        for _ in range(130):
+            early.release(early.lease("psu:1").key)
+        with place.lab.client(agent="late") as late:
+            late.release(late.lease("psu:1").key)
+
+        def late_first() -> bool:
+            shown = watched.page.locator("tbody tr").all_inner_texts()
+            return len(shown) == 100 and ["late" in row for row in shown] == [True] * 2 + [False] * 98
+
+        until(late_first, "the newest stand before all others")
+        watched.page.wait_for_timeout(1500)
+        assert late_first(), "when the list is read again, too"
+        assert watched.fine(), watched.complaints
+
+
 def test_a_job_is_drawn_followed_and_cancelled(place: Site) -> None:
     file = place.lab.folder / "job.toml"
     file.write_text(JOB)

@@ -16,9 +16,14 @@ export function Log() {
         id={(row) => `${row.node} ${row.seq} ${row.at_ms}`}
         empty="Nothing has happened yet."
         newest={log.value}
+        order={newestFirst}
       />
     </>
   );
+}
+
+function newestFirst(one: LogRow, other: LogRow): number {
+  return other.at_ms - one.at_ms || Number(one.node < other.node) - Number(one.node > other.node) || other.seq - one.seq;
 }
 
 const BAD = new Set(["expired", "lost", "kicked", "quarantined", "node-silent", "node-stopped"]);

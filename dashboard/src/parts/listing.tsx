@@ -19,11 +19,12 @@ interface Props<Name extends keyof Lists> {
   id: (row: Lists[Name]) => string;
   empty: ComponentChildren;
   choose?: (row: Lists[Name]) => void;
-  /** the newest rows of a list that has the newest first, as the stream brings them */
+  /** the newest rows, as the stream brings them, of a list in this order */
   newest?: readonly Lists[Name][];
+  order?: (one: Lists[Name], other: Lists[Name]) => number;
 }
 
-export function Listing<Name extends keyof Lists>({ of, label, filters = {}, columns, id, empty, choose, newest = [] }: Props<Name>) {
+export function Listing<Name extends keyof Lists>({ of, label, filters = {}, columns, id, empty, choose, newest = [], order }: Props<Name>) {
   const [starts, turn] = useState<(string | null)[]>([null]);
   const [found, show] = useState<Page<Lists[Name]> | null>(null);
   const [said, say] = useState("");
@@ -73,7 +74,7 @@ export function Listing<Name extends keyof Lists>({ of, label, filters = {}, col
 
   if (said) return <p class="bad" role="alert">{said}</p>;
   const isFirst = starts.length === 1;
-  const rows = isFirst && !search.value ? joined(newest, found?.rows ?? [], id) : (found?.rows ?? []);
+  const rows = isFirst && order && !search.value ? joined(newest, found?.rows ?? [], id, order) : (found?.rows ?? []);
   if (!found && !rows.length) return <p class="empty">reading…</p>;
   if (!rows.length && isFirst) return <p class="empty">{search.value ? "Nothing matches the search." : empty}</p>;
   const first = (starts.length - 1) * PAGE;
@@ -97,8 +98,13 @@ export function Listing<Name extends keyof Lists>({ of, label, filters = {}, col
   );
 }
 
-/** What the stream has brought since the list was read stands before it. */
-function joined<Row>(newest: readonly Row[], read: readonly Row[], id: (row: Row) => string): readonly Row[] {
-  const known = new Set(read.map(id));
-  return [...newest.filter((row) => !known.has(id(row))), ...read].slice(0, PAGE);
+/** What was read and what the stream brings, each row once: either may know newer ones, and the stream keeps old ones, too. */
+function joined<Row>(
+  newest: readonly Row[],
+  read: readonly Row[],
+  id: (row: Row) => string,
+  order: (one: Row, other: Row) => number,
+): readonly Row[] {
+  const rows = new Map([...newest, ...read].map((row) => [id(row), row]));
+  return [...rows.values()].sort(order).slice(0, PAGE);
 }
