@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdall.client.remote import connect
+from holdall.guardian.remote import connect
 from holdall.model.errors import BadSpec, HoldallError
 
 

@@ -86,7 +86,7 @@ class Guarded:
             orders.Start(
                 key="key-" + self.lease.lease,
                 lease=self.lease,
-                node_socket=str(node.path),
+                node=str(node.path),
                 ttl_ms=ttl_ms,
                 deadline_ms=boottime_ms() + (ttl_ms if deadline_in_ms is None else deadline_in_ms),
                 grace_ms=grace_ms,

@@ -321,7 +321,7 @@ def test_a_renewal_that_is_answered_after_the_end_counts_for_nothing(node: Scrip
 
 def test_a_wrapper_counts_no_deadline_once_nothing_of_the_command_is_left() -> None:
     start = orders.Start(
-        key="key", lease=lease_view(), node_socket="none", ttl_ms=30_000, deadline_ms=1, grace_ms=5_000
+        key="key", lease=lease_view(), node="none", ttl_ms=30_000, deadline_ms=1, grace_ms=5_000
     )
     signals = Signals()
     try:

@@ -68,7 +68,7 @@ class JobLab:
         return begun.stdout.strip()
 
     def look(self, job: str) -> JobView:
-        return look(self.socket, job)
+        return look(str(self.socket), job)
 
     def is_over(self, job: str) -> bool:
         return self.look(job).row.state != "running"

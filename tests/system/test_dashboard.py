@@ -172,7 +172,7 @@ def test_a_job_is_drawn_followed_and_cancelled(place: Site) -> None:
     with place.page() as watched:
         watched.open("jobs")
         watched.page.get_by_text("No job was started on this node").wait_for()
-        jobs.begin(place.lab.socket, read_job(str(file)))
+        jobs.begin(str(place.lab.socket), read_job(str(file)))
         watched.page.get_by_role("button").filter(has_text="-").first.wait_for()
         watched.page.locator("tbody tr").first.click()
         drawn = watched.page.locator("svg .node")

@@ -18,7 +18,7 @@ from system.web import WITHIN_S, Web
 from holdall.bus.certificates import issue, new_authority, new_key, request
 from holdall.client.conversation import Conversation
 from holdall.client.http_socket import ask_http
-from holdall.client.remote import connect
+from holdall.guardian.remote import connect
 from holdall.http.tunnel import TUNNELS_OF_ONE_MAX
 from holdall.model import frames
 from holdall.model.errors import BadSpec, HoldallError, Refused, Unreachable
@@ -169,7 +169,7 @@ def test_who_is_not_let_in_hears_why_and_what_to_do(site: Secure, monkeypatch: p
     ):
         assert (type(error), text in error.text) == (kind, True), error.text
     monkeypatch.setenv("HOLDALL_ACCESS_TOKEN", made["act"])
-    with Conversation(site.url, over=connect(site.url)) as node:
+    with Conversation(site.url) as node:
         assert node.welcome.node == "lab-1"
         ask_http(site.node.socket, "DELETE", "/v1/tokens/act")
         with pytest.raises(Unreachable):  # with the token its open connections end

@@ -66,10 +66,11 @@ def complete_lease(incomplete: str) -> list[tuple[str, str]]:
 
 def complete_job(incomplete: str) -> list[tuple[str, str]]:
     """Jobs of this user's node."""
-    from holdall.jobs.client import jobs, socket_path
+    from holdall.client.address import find_node
+    from holdall.jobs.client import jobs
 
     try:
-        rows = jobs(socket_path())
+        rows = jobs(find_node())
     except HoldallError:
         return []
     return [

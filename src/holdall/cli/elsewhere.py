@@ -14,7 +14,7 @@ from holdall.cli.elsewhere_streams import Input, Output
 from holdall.cli.run_lines import RunLines
 from holdall.cli.running import LOST_STATUS, Wishes
 from holdall.cli.tables import clock_time
-from holdall.client.address import find_socket
+from holdall.client.address import find_node
 from holdall.client.conversation import Conversation, error_of
 from holdall.client.run_link import RunLink
 from holdall.client.scope import BEGUN_ENV, LEASE_ENV
@@ -61,14 +61,14 @@ def place_of(wishes: Wishes) -> str | None:
     """The other node that the command is to run on; None: this one. Raises as a `Conversation`."""
     if not wishes.on:
         return None
-    with Conversation(str(find_socket(wishes.url or None)), agent=default_agent()) as node:
+    with Conversation(find_node(wishes.url or None), agent=default_agent()) as node:
         if wishes.on == node.welcome.node:
             return None
         if wishes.on != ANY:
             return wishes.on
         answer = node.ask(RunWhere(node.number(), wishes.needs))
         if not isinstance(answer, RunPlace):
-            raise Unreachable(f"{node.path} gave an unexpected answer; do client and node have one version?")
+            raise Unreachable(f"{node.where} gave an unexpected answer; do client and node have one version?")
         return None if answer.node == node.welcome.node else answer.node
 
 
@@ -118,7 +118,7 @@ class Elsewhere:
             self.signals.restore()
 
     def _run(self) -> int:
-        self._link = RunLink(find_socket(self.wishes.url or None), agent=default_agent())
+        self._link = RunLink(find_node(self.wishes.url or None), agent=default_agent())
         try:
             welcome = self._link.welcome
             self._ttl_ms = welcome.ttl_ms if self.wishes.ttl_ms is None else self.wishes.ttl_ms

@@ -48,17 +48,18 @@ def run(
     mistake in the file, 69 no node reachable, 130 interrupted (the job goes on).
     """
     from holdall.cli.job_live import watch_job
-    from holdall.jobs.client import begin, check_only, socket_path
+    from holdall.client.address import find_node
+    from holdall.jobs.client import begin, check_only
     from holdall.jobs.file import read_job
     from holdall.model.names import short_id
 
     read = read_job(file)
-    path = socket_path(url)
+    where = find_node(url or None)
     if check:
-        check_only(path, read, future=allow_future)
+        check_only(where, read, future=allow_future)
         sys.stderr.write(f"{plain(file)}: {len(read.spec.tasks)} tasks, no mistake found\n")
         return
-    row = begin(path, read, check=not allow_future)
+    row = begin(where, read, check=not allow_future)
     if detach:
         if json:
             print_json("job", row)
@@ -66,16 +67,17 @@ def run(
             sys.stdout.write(f"{short_id(row.job)}\n")
             sys.stderr.write(f"next      holdall job show {short_id(row.job)}\n")
         return
-    raise typer.Exit(watch_job(path, row.job, as_json=json))
+    raise typer.Exit(watch_job(where, row.job, as_json=json))
 
 
 @app.command("list", epilog="Examples: holdall job list · holdall job list --json")
 def list_(json: Json = False, url: Url = "") -> None:
     """The jobs of this node, the youngest last."""
-    from holdall.jobs.client import jobs, socket_path
+    from holdall.client.address import find_node
+    from holdall.jobs.client import jobs
     from holdall.model.names import short_id
 
-    rows = jobs(socket_path(url))
+    rows = jobs(find_node(url or None))
     if json:
         print_json("jobs", rows)
         return
@@ -113,13 +115,14 @@ def show(
 ) -> None:
     """One job: each task with what it does, waits for or has come to."""
     from holdall.cli.job_live import entry_text, shown_json, watch_job
-    from holdall.jobs.client import look, socket_path
+    from holdall.client.address import find_node
+    from holdall.jobs.client import look
     from holdall.jobs.tree import tree_lines
 
-    path = socket_path(url)
+    where = find_node(url or None)
     if follow:
-        raise typer.Exit(watch_job(path, job, as_json=json))
-    view = look(path, job)
+        raise typer.Exit(watch_job(where, job, as_json=json))
+    view = look(where, job)
     if svg:
         from holdall.jobs.drawing import draw
 
@@ -161,11 +164,11 @@ def cancel(
     url: Url = "",
 ) -> None:
     """End a job: nothing more of it begins, what runs is stopped (TERM, grace, KILL)."""
+    from holdall.client.address import find_node
     from holdall.jobs.client import cancel as cancel_job
-    from holdall.jobs.client import socket_path
     from holdall.model.names import short_id
 
-    row = cancel_job(socket_path(url), job, reason)
+    row = cancel_job(find_node(url or None), job, reason)
     what = "is being cancelled" if row.state == "running" else f"is over already: {row.state}"
     sys.stderr.write(f"job {short_id(row.job)} {what}\n")
 
@@ -178,13 +181,13 @@ def forget(
     url: Url = "",
 ) -> None:
     """Remove jobs that are over, with their logs and all that their commands wrote."""
+    from holdall.client.address import find_node
     from holdall.jobs.client import forget as forget_job
-    from holdall.jobs.client import socket_path
     from holdall.model.names import short_id
 
-    path = socket_path(url)
+    where = find_node(url or None)
     for job in jobs:
-        row = forget_job(path, job)
+        row = forget_job(where, job)
         sys.stderr.write(f"job {short_id(row.job)} {plain(row.name)} is forgotten; it had {row.state}\n")
 
 
@@ -198,7 +201,13 @@ def logs(
     url: Url = "",
 ) -> None:
     """What the commands of a job wrote, attempt by attempt in the order in which they began."""
-    from holdall.cli.job_logs import print_logs
-    from holdall.jobs.client import look, socket_path
+    from holdall.cli.job_logs import print_logs, print_logs_there
+    from holdall.client.address import find_node
+    from holdall.guardian.reaching import is_remote
+    from holdall.jobs.client import look
 
-    print_logs(look(socket_path(url), job), task, attempt)
+    where = find_node(url or None)
+    if is_remote(where):
+        print_logs_there(where, job, task, attempt)
+    else:
+        print_logs(look(where, job), task, attempt)

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -20,12 +19,12 @@ INTERRUPTED_STATUS = 128 + signal.SIGINT
 FAILED_STATUS = 1
 
 
-def watch_job(path: Path, job: str, *, as_json: bool) -> int:
+def watch_job(where: str, job: str, *, as_json: bool) -> int:
     """Show it until it is over; the exit status that says how."""
     shown = _Lines() if as_json else _Tree() if sys.stderr.isatty() else _Log()
     view: JobView | None = None
     try:
-        for view in follow(path, job):
+        for view in follow(where, job):
             shown.news(view)
     except KeyboardInterrupt:
         shown.close()

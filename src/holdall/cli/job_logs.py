@@ -1,15 +1,29 @@
-"""What the commands of a job wrote, from the files in its folder."""
+"""What the commands of a job wrote: from the files in its folder, or, of a node on another host, their ends over HTTP."""
 
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import msgspec
 
 from holdall.cli.tables import plain
+from holdall.client.http_socket import ask_http
 from holdall.jobs.client import JobView
 from holdall.jobs.entries import Launched
 from holdall.jobs.folders import OUTPUT, attempt_folder
 from holdall.jobs.problems import nearest
 from holdall.model.errors import BadSpec, Refused
+
+OUTPUT_BYTES_MAX = 64 * 1024
+"""Of each output, over HTTP."""
+
+
+class _Output(msgspec.Struct):
+    instance: str
+    attempt: int
+    size: int
+    text: str
 
 
 def print_logs(view: JobView, task: str, attempt: int) -> None:
@@ -35,6 +49,27 @@ def print_logs(view: JobView, task: str, attempt: int) -> None:
             sys.stderr.write(f"--- {plain(entry.instance)}, attempt {entry.attempt}\n")
             sys.stderr.flush()
         _copy(folder / OUTPUT)
+
+
+def print_logs_there(where: str, job: str, task: str, attempt: int) -> None:
+    """The same of a node on another host: of each output at most its end. Raises HoldallError."""
+    query = urlencode({"task": task, "attempt": attempt, "bytes": OUTPUT_BYTES_MAX})
+    told = ask_http(where, "GET", f"/v1/jobs/{quote(job, safe='')}/logs?{query}")
+    outputs, more = msgspec.convert(told["outputs"], list[_Output]), msgspec.convert(told["more"], int)
+    if not outputs:
+        sys.stderr.write("nothing of it has begun yet\n")
+    if more:
+        sys.stderr.write(f"--- {more} earlier attempts are not shown; name a task\n")
+    for one in outputs:
+        sys.stdout.flush()
+        if len(outputs) > 1:
+            sys.stderr.write(f"--- {plain(one.instance)}, attempt {one.attempt}\n")
+        size = len(one.text.encode())
+        if one.size > size:
+            sys.stderr.write(f"--- the last {size:,} of {one.size:,} bytes; the rest is on the node's host\n")
+        sys.stderr.flush()
+        sys.stdout.write(one.text)
+    sys.stdout.flush()
 
 
 def _copy(file: Path) -> None:

@@ -46,14 +46,9 @@ def is_patient() -> bool:
 
 def converse(url: str) -> Conversation:
     """A conversation with the node that `--url`, HOLDALL_URL or the usual places name."""
-    from holdall.client.address import URL_ENV, find_socket
+    from holdall.client.address import find_node
 
-    named = url or os.environ.get(URL_ENV, "")
-    if named.startswith(("https:", "http:")):
-        from holdall.client.remote import connect
-
-        return Conversation(named, over=connect(named))
-    return Conversation(str(find_socket(url or None)))
+    return Conversation(find_node(url or None))
 
 
 def own_key(key: str) -> str:

@@ -14,6 +14,7 @@ from holdall.cli.enforcing import kept_text
 from holdall.cli.options import BOUNDED_NOTE, HOUR_MS
 from holdall.cli.run_lines import RunLines, lost_text
 from holdall.client import scope
+from holdall.client.address import url_of
 from holdall.client.calls import ClaimCall
 from holdall.client.conversation import Conversation
 from holdall.client.link import Link
@@ -142,12 +143,12 @@ class Run:
             self.lines.granted(
                 tenure.lease, waited_seconds=time.monotonic() - started, for_left_ms=left, view=tenure.view
             )
-            socket_path, node = str(link.path), link.welcome.node
+            where, node = link.where, link.welcome.node
             folder = lease_folder()
             environment = child_environment(
                 os.environb,
                 tenure,
-                node_socket=socket_path,
+                node_url=url_of(where),
                 lease_file=str(folder / LEASE_FILE_NAME),
                 settings=self.wishes.settings,
             )
@@ -156,7 +157,7 @@ class Run:
             link.close()
         self._tenure = tenure
         self._recorder = open_recorder(self.wishes.history or None, client_name(default_agent()))
-        return self._guard(socket_path, node, folder, environment)
+        return self._guard(where, node, folder, environment)
 
     # ------------------------------------------------------------ waiting
 
@@ -221,12 +222,12 @@ class Run:
 
     # ------------------------------------------------------------ the command
 
-    def _guard(self, socket_path: str, node: str, folder: Path, environment: Mapping[bytes, bytes]) -> int:
+    def _guard(self, where: str, node: str, folder: Path, environment: Mapping[bytes, bytes]) -> int:
         tenure = self._tenure
         start = orders.Start(
             key=tenure.key,
             lease=tenure.lease,
-            node_socket=socket_path,
+            node=where,
             ttl_ms=tenure.ttl_ms,
             deadline_ms=tenure.deadline_ms,
             hard_end_ms=tenure.hard_end_ms,
@@ -242,11 +243,11 @@ class Run:
         try:
             last = wrapper.run()
         except OSError:
-            self._release_ourselves(socket_path)  # no guardian could be started
+            self._release_ourselves(where)  # no guardian could be started
             raise
         finally:
             remove_lease_folder(folder)
-        return self._status(last, socket_path, node)
+        return self._status(last, where, node)
 
     def _hear(self, report: orders.FromGuardian) -> None:
         match report:
@@ -272,10 +273,10 @@ class Run:
             case _:
                 pass
 
-    def _status(self, last: LastWord, socket_path: str, node: str) -> int:
+    def _status(self, last: LastWord, where: str, node: str) -> int:
         match last:
             case GuardianDied():
-                self._release_ourselves(socket_path)
+                self._release_ourselves(where)
                 return self._lost("the process that guarded it was killed, and the command with it")
             case orders.NotStarted():
                 return self._not_started(last)
@@ -317,11 +318,11 @@ class Run:
         self.lines.ended("not-started", f"{name} was not started: {word.text}")
         return 128 + signal.SIGINT
 
-    def _release_ourselves(self, socket_path: str) -> None:
+    def _release_ourselves(self, where: str) -> None:
         """The guardian can't any more. Where the node does not answer, the lease runs out by itself."""
         record = frames.ExitRecord(reason="the guardian was killed; nothing of the command is left")
         stamp, ok = self._recorder.releasing(self._tenure), None
-        with contextlib.suppress(HoldallError), Conversation(socket_path) as node:
+        with contextlib.suppress(HoldallError), Conversation(where) as node:
             node.ask(frames.Release(n=node.number(), key=self._tenure.key, exit=record))
             ok = True
         self._recorder.released(self._tenure, stamp, ok=ok)

@@ -8,7 +8,7 @@ import typer
 
 from holdall.cli.options import Json, Url
 from holdall.cli.tables import clock_time, plain, print_json, print_table
-from holdall.model.errors import BadSpec
+from holdall.model.errors import BadSpec, Refused
 from holdall.model.names import is_name
 
 app = typer.Typer(
@@ -70,7 +70,14 @@ def _checked(name: str) -> str:
 def _ask(
     url: str, method: Literal["GET", "POST", "DELETE"], path: str, body: object = None
 ) -> dict[str, Any]:
-    from holdall.client.address import find_socket
+    from holdall.client.address import find_node
     from holdall.client.http_socket import ask_http
+    from holdall.guardian.reaching import is_remote
 
-    return ask_http(find_socket(url or None), method, path, body)
+    where = find_node(url or None)
+    if method == "POST" and is_remote(where):
+        raise Refused(
+            "a token is made on the node's host only: there the kernel says whose it is, and who has one token can't make "
+            "himself others that outlive it. Log in there, then: holdall token create NAME"
+        )
+    return ask_http(where, method, path, body)

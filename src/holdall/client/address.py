@@ -7,11 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from holdall.guardian.reaching import is_remote
 from holdall.model.errors import BadSpec, HoldallError, Refused, Unreachable
 from holdall.node.paths import SOCKET_NAME, run_folder, socket_path_problem, user_state
 
 URL_ENV = "HOLDALL_URL"
 _HOW = "Write it as unix:///run/holdall/holdall.sock"
+
+
+def find_node(url: str | None = None) -> str:
+    """Where the node is that is to be talked to: the path of its socket, or https://HOST:PORT. Raises as `find_socket`."""
+    named = url or os.environ.get(URL_ENV, "")
+    return named if is_remote(named) else str(find_socket(url))
+
+
+def url_of(where: str) -> str:
+    """What HOLDALL_URL says for that node."""
+    return where if is_remote(where) else f"unix://{where}"
 
 
 def find_socket(url: str | None = None) -> Path:
@@ -34,9 +46,9 @@ def candidates(url: str | None = None) -> tuple[Path, ...]:
 def socket_of_url(url: str) -> Path:
     """`unix:///PATH` as a path. Raises BadSpec for everything else."""
     parts = urlsplit(url)
-    if parts.scheme in {"http", "https"}:
+    if is_remote(url):
         raise BadSpec(
-            f"{url!r} is an HTTP address; this needs the socket of a node on this host, which other commands do not. {_HOW}"
+            f"{url!r} is an address on the network; this needs the socket of a node on this host. {_HOW}"
         )
     path = unquote(parts.path)
     if parts.scheme != "unix" or parts.netloc or parts.query or parts.fragment or not path.startswith("/"):

@@ -8,7 +8,6 @@ import itertools
 import os
 import select
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -17,6 +16,7 @@ from typing import Self
 import msgspec
 
 from holdall.client.address import no_answer
+from holdall.guardian import reaching
 from holdall.model import frames
 from holdall.model.errors import BY_CODE, HoldallError, Unreachable
 
@@ -25,34 +25,35 @@ ANSWER_SECONDS_MAX = 30.0
 
 
 class Conversation:
-    """A connection to the node at a socket path; use it as a context manager.
+    """A connection to the node at the path of a socket, or at https://HOST:PORT; use it as a context manager.
 
     Raises Unreachable when nobody listens there, when the node ends in the middle, or is silent for 30 s.
     """
 
-    def __init__(self, path: str, *, agent: str = "", over: socket.socket | None = None) -> None:
-        """`over`: a connection that there is already, to the node that people call `path`."""
-        self.path = path
+    def __init__(self, where: str, *, agent: str = "") -> None:
+        self.where = where
         self._numbers = itertools.count(1)
         self._beaten_s = time.monotonic()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if over is None else over
-        self._socket.settimeout(ANSWER_SECONDS_MAX)
         try:
-            if over is None:
-                self._socket.connect(path)
+            self._socket = reaching.connect(where, within_s=ANSWER_SECONDS_MAX)
+        except HoldallError:
+            raise
+        except OSError as problem:
+            raise no_answer(where, problem) from problem
+        try:
             self._write(frames.Hello(v=frames.VERSION, role="cli", agent=agent, pid=os.getpid()))
             answer = self._read()
         except BaseException as problem:
             self._socket.close()
             if isinstance(problem, (OSError, ValueError)) and not isinstance(problem, HoldallError):
-                raise no_answer(path, problem) from problem
+                raise no_answer(where, problem) from problem
             raise
         if isinstance(answer, frames.Denied):
             self._socket.close()
             raise error_of(answer)
         if not isinstance(answer, frames.Welcome):
             self._socket.close()
-            raise Unreachable(f"{path} is not the socket of a holdall node. Start one: holdall serve")
+            raise Unreachable(f"{where} is not the socket of a holdall node. Start one: holdall serve")
         self.welcome = answer
 
     def number(self) -> int:
@@ -90,7 +91,7 @@ class Conversation:
         for part in self.answers(request):
             if not isinstance(part, frames.Listing):
                 raise Unreachable(
-                    f"{self.path} gave an unexpected answer; do client and node have one version?"
+                    f"{self.where} gave an unexpected answer; do client and node have one version?"
                 )
             whole = msgspec.structs.replace(
                 whole,
@@ -112,6 +113,12 @@ class Conversation:
         with contextlib.suppress(OSError):
             self._socket.close()
 
+    def break_off(self) -> None:
+        """As `close`, from any thread: who waits for an answer in another one hears at once that none comes."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -131,8 +138,6 @@ class Conversation:
                 return
 
     def _readable(self, within_s: float) -> bool:
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-            return True  # read from the system already
         poll = select.poll()  # select() knows no descriptors from 1024 on
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(within_s * 1000))
@@ -162,7 +167,7 @@ class Conversation:
 
     def _broken(self, problem: Exception) -> Unreachable:
         return Unreachable(
-            f"the node at {self.path} does not answer ({_plainly(problem)}). Look: holdall doctor",
+            f"the node at {self.where} does not answer ({_plainly(problem)}). Look: holdall doctor",
             definite=False,
         )
 

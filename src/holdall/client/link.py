@@ -10,7 +10,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -32,16 +31,16 @@ NEGOTIATED_MS_MAX = 30_000
 
 
 class Link:
-    """Open it, use it from any thread, close it."""
+    """Open it, use it from any thread, close it. `where`: the path of the node's socket, or https://HOST:PORT."""
 
     def __init__(
-        self, path: Path, *, role: Role = "client", agent: str = "", recorder: Recorder | None = None
+        self, where: str, *, role: Role = "client", agent: str = "", recorder: Recorder | None = None
     ) -> None:
-        self.path = path
+        self.where = where
         self.recorder = recorder or Recorder(None)
         self.lock = threading.RLock()
         self.pid = os.getpid()
-        self._wire = Wire(path)
+        self._wire = Wire(where)
         self._session = Session(self._wire, role=role, agent=agent, recorder=self.recorder, lock=self.lock)
         self._answers = Answers(self._session, self.release)
         self._trouble = Trouble(self._session)

@@ -40,5 +40,5 @@ class LocationTalk:
 
     def _unexpected(self, what: str) -> Unreachable:
         return Unreachable(
-            f"{self._conversation.path} gave an unexpected answer ({what}); do client and node have one version?"
+            f"{self._conversation.where} gave an unexpected answer ({what}); do client and node have one version?"
         )

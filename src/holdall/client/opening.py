@@ -1,8 +1,8 @@
-"""From an address to an open link; shared by both faces and the command line, and free of asyncio."""
+"""From an address to an open link, on this host or over HTTPS; shared by both faces and the command line, and free of asyncio."""
 
 import os
 
-from holdall.client.address import find_socket
+from holdall.client.address import find_node
 from holdall.client.link import Link
 from holdall.client.recorder import client_name, open_recorder
 from holdall.client.session import Role
@@ -12,8 +12,7 @@ def open_link(
     url: str | None, *, agent: str, history: str | os.PathLike[str] | None, role: Role = "client"
 ) -> Link:
     """An open link to the node that `url` or the usual places name."""
-    path = find_socket(url)
-    link = Link(path, role=role, agent=agent, recorder=open_recorder(history, client_name(agent)))
+    link = Link(find_node(url), role=role, agent=agent, recorder=open_recorder(history, client_name(agent)))
     try:
         link.open()
     except BaseException:

@@ -1,15 +1,14 @@
 """A connection to the node for commands that run elsewhere: never waits but while it greets, so that a loop can own it."""
 
 import os
-import socket
-from pathlib import Path
 
 import msgspec
 
 from holdall.client.address import no_answer
 from holdall.client.conversation import error_of
+from holdall.guardian import reaching
 from holdall.model import frames
-from holdall.model.errors import Unreachable
+from holdall.model.errors import HoldallError, Unreachable
 from holdall.model.framing import FrameBuffer, FrameTooLong
 
 GREETING_SECONDS_MAX = 10.0
@@ -17,30 +16,33 @@ READ_BYTES_MAX = 1 << 18
 
 
 class RunLink:
-    """Raises Unreachable when nobody listens at `path`, and from `receive` when the node has ended."""
+    """Raises Unreachable when nobody is at `where`, and from `receive` when the node has ended."""
 
-    def __init__(self, path: Path, *, agent: str = "") -> None:
-        self.path = path
+    def __init__(self, where: str, *, agent: str = "") -> None:
+        self.where = where
         self._buffer = FrameBuffer()
         self._early: list[frames.FromNode] = []
         self._unsent = bytearray()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(GREETING_SECONDS_MAX)
         try:
-            self._socket.connect(str(path))
+            self._socket = reaching.connect(where, within_s=GREETING_SECONDS_MAX)
+        except HoldallError:
+            raise
+        except OSError as problem:
+            raise no_answer(where, problem) from problem
+        try:
             hello = frames.Hello(v=frames.VERSION, role="cli", agent=agent, pid=os.getpid())
             self._socket.sendall(frames.pack(hello))
             while not self._early:
                 self._early = self._read()
         except (OSError, FrameTooLong, msgspec.DecodeError) as problem:
             self._socket.close()
-            raise no_answer(path, problem) from problem
+            raise no_answer(where, problem) from problem
         answer = self._early.pop(0)
         if not isinstance(answer, frames.Welcome):
             self._socket.close()
             if isinstance(answer, frames.Denied):
                 raise error_of(answer)
-            raise Unreachable(f"{path} is not the socket of a holdall node. Start one: holdall serve")
+            raise Unreachable(f"{where} is not the socket of a holdall node. Start one: holdall serve")
         self.welcome = answer
         self._socket.setblocking(False)
 
@@ -74,7 +76,7 @@ class RunLink:
             return []
         except (OSError, FrameTooLong, msgspec.DecodeError) as problem:
             raise Unreachable(
-                f"the node at {self.path} does not answer any more ({problem}). Look: holdall doctor",
+                f"the node at {self.where} does not answer any more ({problem}). Look: holdall doctor",
                 definite=False,
             ) from problem
 

@@ -23,7 +23,7 @@ def child_environment(
     base: Mapping[bytes, bytes],
     tenure: Tenure,
     *,
-    node_socket: str,
+    node_url: str,
     lease_file: str,
     settings: Sequence[tuple[str, str]],
 ) -> dict[bytes, bytes]:
@@ -39,7 +39,7 @@ def child_environment(
 
     put(LEASE_ENV, tenure.key)
     put(FILE_ENV, lease_file)
-    put(URL_ENV, f"unix://{node_socket}")
+    put(URL_ENV, node_url)
     for pool, held in units.items():
         put(UNITS_ENV + variable_part(pool), _names(held, short=one_node))
         put(FENCE_ENV + variable_part(pool), ",".join(str(unit.fence) for unit in held))

@@ -140,5 +140,5 @@ class TakenWay:
         node = self._conversation
         answer = node.ask(frames.TakeBytes(node.number(), self.lease, self.term, size, unused, denied))
         if not isinstance(answer, frames.BytesTaken):
-            raise Unreachable(f"{node.path} gave an unexpected answer ({type(answer).__name__})")
+            raise Unreachable(f"{node.where} gave an unexpected answer ({type(answer).__name__})")
         return answer

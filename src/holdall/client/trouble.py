@@ -64,7 +64,7 @@ class Trouble:
     def _no_answer(self, how: str) -> Unreachable:
         name = self._session.welcome.node
         return Unreachable(
-            f"no answer from {name} at {self._session.wire.path}: {how}. What was asked for may have happened. Look: holdall doctor",
+            f"no answer from {name} at {self._session.wire.where}: {how}. What was asked for may have happened. Look: holdall doctor",
             definite=False,
         )
 

@@ -1,17 +1,17 @@
-"""One unix socket to a node, as a link's thread uses it: greet, send, wait, connect again. Never blocks but in `wait`."""
+"""One connection to a node, as a link's thread uses it: greet, send, wait, connect again. Never blocks but in `wait`."""
 
 import contextlib
 import os
 import select
 import socket
-from pathlib import Path
 
 import msgspec
 
 from holdall.client.address import no_answer
+from holdall.guardian import reaching
 from holdall.guardian.clock import BootTimer, boottime_ms
 from holdall.model import frames
-from holdall.model.errors import Unreachable
+from holdall.model.errors import HoldallError, Unreachable
 from holdall.model.framing import FrameBuffer, FrameTooLong
 
 GREETING_SECONDS_MAX = 10.0
@@ -23,8 +23,8 @@ READ_BYTES_MAX = 1 << 18
 class Wire:
     """`connected`: there is a socket; `ready`: the node has welcomed us on it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, where: str) -> None:
+        self.where = where
         self.ready = False
         self.session: frames.Welcome | None = None
         self.retry_at_ms = 0
@@ -42,19 +42,19 @@ class Wire:
 
     def greet(self, hello: frames.Hello) -> frames.Welcome:
         """First connection, waiting for the answer (10 s at most). Raises Unreachable, Refused."""
-        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        fresh: socket.socket | None = None
         try:
-            fresh.settimeout(GREETING_SECONDS_MAX)
-            fresh.connect(str(self.path))
+            fresh = reaching.connect(self.where, within_s=GREETING_SECONDS_MAX)
             fresh.sendall(frames.pack(hello))
             answer = self._first_answer(fresh)
-        except (OSError, FrameTooLong, msgspec.DecodeError) as problem:
-            fresh.close()
+        except BaseException as problem:
+            if fresh is not None:
+                fresh.close()
             self.close()
-            raise no_answer(self.path, problem) from problem
-        except BaseException:
-            fresh.close()
-            self.close()
+            if isinstance(problem, HoldallError):
+                raise
+            if isinstance(problem, (OSError, FrameTooLong, msgspec.DecodeError)):
+                raise no_answer(self.where, problem) from problem
             raise
         if not isinstance(answer, frames.Welcome):
             fresh.close()
@@ -62,7 +62,7 @@ class Wire:
             text = (
                 answer.text if isinstance(answer, frames.Denied) else "it is not the socket of a holdall node"
             )
-            raise Unreachable(f"the node at {self.path} refuses the connection: {text}")
+            raise Unreachable(f"the node at {self.where} refuses the connection: {text}")
         fresh.setblocking(False)
         self._socket = fresh
         self.accept(answer)
@@ -91,13 +91,10 @@ class Wire:
         """Try once; `wait` gives the Welcome when it comes."""
         self.retry_at_ms = boottime_ms() + self._retry_ms
         self._retry_ms = min(self._retry_ms * 2, RETRY_MAX_MS)
-        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            fresh.connect(str(self.path))
+            self._socket = reaching.begin(self.where)
         except OSError:
-            fresh.close()
             return
-        self._socket = fresh
         self._buffer = FrameBuffer()
         self._unsent.clear()
         self.send(hello)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdall.guardian import reaching
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.orders import Start
 from holdall.model import frames
@@ -160,11 +161,9 @@ class Tether:
     def _connect(self, now: int) -> None:
         self._connect_at_ms = now + self._retry_ms
         self._retry_ms = min(self._retry_ms * 2, RETRY_MAX_MS)
-        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            fresh.connect(self.start.node_socket)
+            fresh = reaching.begin(self.start.node)
         except OSError:
-            fresh.close()
             self.away_since_ms = now if self.away_since_ms is None else self.away_since_ms
             return
         self._socket = fresh

@@ -15,7 +15,7 @@ from types import FrameType
 
 import msgspec
 
-from holdall.client.address import find_socket
+from holdall.client.address import url_of
 from holdall.client.calls import ClaimCall
 from holdall.client.conversation import Conversation
 from holdall.client.link import Link
@@ -114,7 +114,7 @@ class Attempt:
             environment = child_environment(
                 {os.fsencode(name): os.fsencode(text) for name, text in self.order.environment.items()},
                 tenure,
-                node_socket=str(link.path),
+                node_url=url_of(link.where),
                 lease_file=str(folder / LEASE_FILE_NAME),
                 settings=(),
             )
@@ -122,7 +122,7 @@ class Attempt:
             link.hand_over(tenure)
         finally:
             link.close()
-        return self._guarded(tenure, str(link.path), folder, environment)
+        return self._guarded(tenure, link.where, folder, environment)
 
     def _begins(self) -> None:
         if self.stopped:
@@ -136,9 +136,7 @@ class Attempt:
         end = None if self.order.wait_ms is None else boottime_ms() + self.order.wait_ms
         while True:
             try:
-                link = Link(
-                    find_socket(f"unix://{self.order.node_socket}"), role="cli", agent=self.order.agent
-                )
+                link = Link(self.order.node_socket, role="cli", agent=self.order.agent)
                 link.open()
             except Unreachable as problem:
                 if end is not None and boottime_ms() >= end:
@@ -200,7 +198,7 @@ class Attempt:
         start = orders.Start(
             key=tenure.key,
             lease=tenure.lease,
-            node_socket=node,
+            node=node,
             ttl_ms=tenure.ttl_ms,
             deadline_ms=tenure.deadline_ms,
             hard_end_ms=tenure.hard_end_ms,

@@ -5,13 +5,13 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 
-from holdall.client.address import find_socket
 from holdall.client.conversation import Conversation
+from holdall.client.http_socket import ask_http
 from holdall.client.wishes import default_agent
+from holdall.guardian.reaching import is_remote
 from holdall.jobs.conditions import BadCondition
 from holdall.jobs.entries import Decided, Entry, decode_entry
 from holdall.jobs.file import ReadJob
@@ -78,33 +78,38 @@ class JobView:
             raise HoldallError(f"the log of this job was written by another release: {problem}") from None
 
 
-def socket_path(url: str = "") -> Path:
-    """Of the node to talk to. Raises Unreachable or BadSpec."""
-    return find_socket(url or None)
+def begin(where: str, read: ReadJob, *, check: bool = True) -> JobRow:
+    """Start a job on the node at `where`; returns when it is kept there. Raises BadJob before anything has begun.
 
-
-def begin(path: Path, read: ReadJob, *, check: bool = True) -> JobRow:
-    """Start a job on the node at `path`; returns when it is kept there. Raises BadJob before anything has begun.
-
-    `check`: also that all needs can be met with the units that exist.
+    `check`: also that all needs can be met with the units that exist. Of a node on another host its HTTP API is asked, which
+    knows the user's home there: that is what a relative `folder` is below, and nothing of the environment here is passed on.
     """
     # Drawn here: if the answer is lost, the same job is asked for again, and never begun twice.
     key = secrets.token_hex(16)
-    check_only(path, read, future=not check)
-    return _patiently(path, lambda node: _begin(node, read.spec, key))
+    check_only(where, read, future=not check)
+    if is_remote(where):
+        return _patiently(where, lambda: _begin_there(where, read, key))
+    return _patiently(where, lambda: _begin(where, read.spec, key))
 
 
-def check_only(path: Path, read: ReadJob, *, future: bool = False) -> None:
+def check_only(where: str, read: ReadJob, *, future: bool = False) -> None:
     """Raises BadJob when some need can never be met with the units that exist (`future`: may come to exist)."""
     if future or not any(task.needs for task in read.spec.tasks):
         return
-    with Conversation(str(path), agent=default_agent()) as node:
+    with Conversation(where, agent=default_agent()) as node:
         pools = node.listing(frames.Ask(n=node.number(), what="pools")).pools
         check_needs(read, pools, here=node.welcome.node)
 
 
-def _begin(node: Conversation, spec: JobSpec, key: str) -> JobRow:
-    return _begun(node, start_of(node.number(), spec, key, _environment()))
+def _begin(where: str, spec: JobSpec, key: str) -> JobRow:
+    with Conversation(where, agent=default_agent()) as node:
+        return _begun(node, start_of(node.number(), spec, key, _environment()))
+
+
+def _begin_there(where: str, read: ReadJob, key: str) -> JobRow:
+    job = {**read.table, "name": read.spec.name}
+    told = ask_http(where, "POST", f"/v1/jobs?check=false&key={key}", job)
+    return msgspec.convert(told["job"], JobRow)
 
 
 def start_of(number: int, spec: JobSpec, key: str, environment: tuple[tuple[str, str], ...]) -> JobStart:
@@ -113,15 +118,15 @@ def start_of(number: int, spec: JobSpec, key: str, environment: tuple[tuple[str,
     return JobStart(number, key, spec.name, encode_job(spec), total, environment)
 
 
-def cancel(path: Path, job: str, reason: str = "") -> JobRow:
+def cancel(where: str, job: str, reason: str = "") -> JobRow:
     """End a job. Returns when that is kept; its tasks are stopped then, one grace may pass."""
-    with Conversation(str(path)) as node:
+    with Conversation(where) as node:
         return _begun(node, JobCancel(node.number(), job, reason[:512]))
 
 
-def forget(path: Path, job: str) -> JobRow:
+def forget(where: str, job: str) -> JobRow:
     """Remove a job that is over, its log and its output; what it was. Raises Refused while it is not over."""
-    with Conversation(str(path)) as node:
+    with Conversation(where) as node:
         answer = node.ask(JobForget(node.number(), job))
         if not isinstance(answer, JobForgotten):
             raise _unexpected(node)
@@ -135,10 +140,10 @@ def _begun(node: Conversation, request: JobStart | JobCancel) -> JobRow:
     return answer.row
 
 
-def jobs(path: Path) -> tuple[JobRow, ...]:
+def jobs(where: str) -> tuple[JobRow, ...]:
     """All jobs that the node keeps, the youngest last."""
     rows: list[JobRow] = []
-    with Conversation(str(path)) as node:
+    with Conversation(where) as node:
         for answer in node.answers(JobList(node.number())):
             if not isinstance(answer, JobRows):
                 raise _unexpected(node)
@@ -148,14 +153,14 @@ def jobs(path: Path) -> tuple[JobRow, ...]:
     return tuple(rows)
 
 
-def look(path: Path, job: str) -> JobView:
+def look(where: str, job: str) -> JobView:
     """A job as it is now."""
-    with Conversation(str(path)) as node:
+    with Conversation(where) as node:
         *_, last = _told(node, job, 0, None, once=True)
     return last
 
 
-def follow(path: Path, job: str, *, patient: bool = True) -> Iterator[JobView]:
+def follow(where: str, job: str, *, patient: bool = True) -> Iterator[JobView]:
     """The same view after each piece of news, until the job is over; a node that goes away is waited for.
 
     Raises Unreachable when it does not come back within two minutes.
@@ -164,7 +169,7 @@ def follow(path: Path, job: str, *, patient: bool = True) -> Iterator[JobView]:
     away_since: float | None = None
     while True:
         try:
-            with Conversation(str(path)) as node:
+            with Conversation(where) as node:
                 away_since = None
                 since = 0 if view is None else len(view.log)
                 for news in _told(node, job, since, view, once=False):
@@ -200,21 +205,20 @@ def view_of(told: JobTold) -> JobView:
         raise HoldallError(f"this job was written by another release: {problem}") from None
 
 
-def _patiently(path: Path, ask: Callable[[Conversation], JobRow]) -> JobRow:
+def _patiently(where: str, ask: Callable[[], JobRow]) -> JobRow:
     """Ask once more, if the answer may have been lost."""
     try:
-        with Conversation(str(path), agent=default_agent()) as node:
-            return ask(node)
+        return ask()
     except Unreachable as problem:
         if problem.definite:
             raise
         end = time.monotonic() + AWAY_S_MAX / 4
     while True:
-        with contextlib.suppress(Unreachable), Conversation(str(path), agent=default_agent()) as node:
-            return ask(node)
+        with contextlib.suppress(Unreachable):
+            return ask()
         if time.monotonic() > end:
             raise Unreachable(
-                f"the node at {path} does not answer any more. See: holdall job list", definite=False
+                f"the node at {where} does not answer any more. See: holdall job list", definite=False
             )
         time.sleep(AGAIN_S)
 
@@ -228,4 +232,4 @@ def _environment() -> tuple[tuple[str, str], ...]:
 
 
 def _unexpected(node: Conversation) -> HoldallError:
-    return Unreachable(f"{node.path} gave an unexpected answer; do client and node have one version?")
+    return Unreachable(f"{node.where} gave an unexpected answer; do client and node have one version?")

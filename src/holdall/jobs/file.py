@@ -33,6 +33,8 @@ class ReadJob(msgspec.Struct, frozen=True):
     spec: JobSpec
     source: str
     places: Mapping[Path, Place] = {}
+    table: Mapping[str, object] = {}
+    """What it was read from."""
 
     def problem(self, text: str, *path: str | int) -> Problem:
         """A problem at `path`, or at what is around it."""
@@ -67,22 +69,25 @@ def parse_job(text: str, *, source: str, folder: FilePath, name: str = "job") ->
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise BadJob(source, [_syntax_problem(str(error), text)]) from None
-    return _job(Reader(table, places_of(text)), source=source, folder=folder, name=name)
+    return _job(table, places_of(text), source=source, folder=folder, name=name)
 
 
 def job_of(table: Mapping[str, object], *, folder: FilePath, name: str = "job") -> ReadJob:
     """The job of a mapping that has what a file would have. Raises BadJob."""
-    return _job(Reader(table, {}), source="job", folder=folder, name=name)
+    return _job(table, {}, source="job", folder=folder, name=name)
 
 
-def _job(top: Reader, *, source: str, folder: FilePath, name: str) -> ReadJob:
+def _job(
+    table: Mapping[str, object], places: Mapping[Path, Place], *, source: str, folder: FilePath, name: str
+) -> ReadJob:
+    top = Reader(table, places)
     try:
         spec = _spec(top, folder=folder, name=name)
     except Enough:
         raise BadJob(source, top.problems) from None
     if top.problems:
         raise BadJob(source, top.problems)
-    return ReadJob(spec, source, top.places)
+    return ReadJob(spec, source, places, table)
 
 
 def _spec(top: Reader, *, folder: FilePath, name: str) -> JobSpec:

@@ -37,8 +37,8 @@ def read(what: JobLike) -> ReadJob:
 class Job:
     """One job of the hub's node, for code that blocks. It goes on whatever becomes of this object."""
 
-    def __init__(self, path: Path, row: JobRow) -> None:
-        self._path = path
+    def __init__(self, where: str, row: JobRow) -> None:
+        self._where = where
         self.id = row.job
         """Printed id, as `holdall job list` shows the beginning of."""
         self.name = row.name
@@ -48,7 +48,7 @@ class Job:
 
         Raises Unreachable when it does not come back within two minutes.
         """
-        for view in client.follow(self._path, self.id):
+        for view in client.follow(self._where, self.id):
             yield news_of(view)
 
     def wait(self) -> JobRow:
@@ -60,15 +60,15 @@ class Job:
 
     def look(self) -> JobView:
         """All that is known of it now."""
-        return client.look(self._path, self.id)
+        return client.look(self._where, self.id)
 
     def cancel(self, reason: str = "") -> None:
         """Begin nothing more of it, and stop what runs; `wait` tells when that is done."""
-        client.cancel(self._path, self.id, reason)
+        client.cancel(self._where, self.id, reason)
 
     def forget(self) -> None:
         """Remove it, its log and its output. Raises Refused while it is not over."""
-        client.forget(self._path, self.id)
+        client.forget(self._where, self.id)
 
     def __repr__(self) -> str:
         return f"<Job {self.id[:4]}-{self.id[4:6]} {self.name}>"

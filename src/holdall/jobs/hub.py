@@ -34,19 +34,19 @@ class Hub(client_hub.Hub):
         `what`: path of a job file, or a mapping. Raises BadJob, with all mistakes and their places, before anything has
         begun; `check=False` leaves out whether its needs can be met by the units that exist.
         """
-        path = self._link.path
-        row = await asyncio.to_thread(lambda: client.begin(path, read(what), check=check))
-        return Job(blocking.Job(path, row))
+        where = self._link.where
+        row = await asyncio.to_thread(lambda: client.begin(where, read(what), check=check))
+        return Job(blocking.Job(where, row))
 
     async def jobs(self) -> tuple[JobRow, ...]:
         """The jobs of this hub's node, the youngest last."""
-        return await asyncio.to_thread(client.jobs, self._link.path)
+        return await asyncio.to_thread(client.jobs, self._link.where)
 
     async def find_job(self, job: str) -> "Job":
         """A job that was begun before, by its id or the beginning of it."""
-        path = self._link.path
-        view = await asyncio.to_thread(client.look, path, job)
-        return Job(blocking.Job(path, view.row))
+        where = self._link.where
+        view = await asyncio.to_thread(client.look, where, job)
+        return Job(blocking.Job(where, view.row))
 
 
 class Job:

@@ -119,7 +119,7 @@ class Runner:
             return
         self._connect_at = time.monotonic() + NODE_AGAIN_S
         try:
-            link = RunLink(self.node)
+            link = RunLink(str(self.node))
         except HoldallError:
             return
         self._link = link

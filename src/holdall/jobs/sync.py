@@ -26,14 +26,14 @@ class Hub(client_sync.Hub):
         `what`: path of a job file, or a mapping. Raises BadJob, with all mistakes and their places, before anything has
         begun; `check=False` leaves out whether its needs can be met by the units that exist.
         """
-        path = self._link.path
-        return Job(path, client.begin(path, read(what), check=check))
+        where = self._link.where
+        return Job(where, client.begin(where, read(what), check=check))
 
     def jobs(self) -> tuple[JobRow, ...]:
         """The jobs of this hub's node, the youngest last."""
-        return client.jobs(self._link.path)
+        return client.jobs(self._link.where)
 
     def find_job(self, job: str) -> Job:
         """A job that was begun before, by its id or the beginning of it."""
-        path = self._link.path
-        return Job(path, client.look(path, job).row)
+        where = self._link.where
+        return Job(where, client.look(where, job).row)

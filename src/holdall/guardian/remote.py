@@ -1,10 +1,12 @@
 """The way to a node on another host: frames over HTTPS, as `HOLDALL_URL=https://HOST:PORT` and HOLDALL_ACCESS_TOKEN say."""
 
+import contextlib
 import ipaddress
 import os
 import socket
 import ssl
 import time
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,6 +15,8 @@ from holdall.model.errors import BY_CODE, BadSpec, HoldallError, Refused, Unreac
 
 TOKEN_ENV = "HOLDALL_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
 CONNECT_SECONDS_MAX = 10.0
+DEAD_SECONDS = 5
+"""What was sent and not confirmed for so long is taken for lost; the connection is opened anew."""
 HEAD_BYTES_MAX = 16 * 1024
 BODY_BYTES_MAX = 64 * 1024
 TOKEN_LETTERS_MAX = 200
@@ -25,6 +29,14 @@ class _Problem(msgspec.Struct):
 
 def connect(url: str) -> socket.socket:
     """A socket over which the node at `url` is spoken to in frames. Raises BadSpec, Refused or Unreachable."""
+    made, fields = open_connection(url)
+    with _closed_when_broken(made, url):
+        _upgrade(made, fields, url)
+    return made
+
+
+def open_connection(url: str) -> tuple[socket.socket, dict[str, str]]:
+    """A connection to the HTTP server at `url`, and the header fields of each request. Raises as `connect`."""
     host, port, is_secure = _address(url)
     token = os.environ.get(TOKEN_ENV, "")
     if not token:
@@ -39,16 +51,32 @@ def connect(url: str) -> socket.socket:
         raise BadSpec(f"{url!r} is not the address of a node: its host is no name") from None
     except OSError as problem:
         raise _broken(url, problem) from problem
-    try:
+    with _closed_when_broken(made, url):
+        _notice_its_death(made)
         if is_secure:
             made = ssl.create_default_context().wrap_socket(made, server_hostname=host)
-        _upgrade(made, host, port, token, url)
+    name = f"[{host}]" if ":" in host else host
+    return made, {"Host": f"{name}:{port}", "Authorization": f"Bearer {token}"}
+
+
+@contextlib.contextmanager
+def _closed_when_broken(made: socket.socket, url: str) -> Iterator[None]:
+    try:
+        yield
     except BaseException as problem:
         made.close()
         if isinstance(problem, OSError) and not isinstance(problem, HoldallError):
             raise _broken(url, problem) from problem
         raise
-    return made
+
+
+def _notice_its_death(made: socket.socket) -> None:
+    """A host or a network that is gone says nothing; renewals would wait for an answer until the lease is over."""
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAD_SECONDS)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_SECONDS)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000)
 
 
 def _broken(url: str, problem: OSError) -> HoldallError:
@@ -86,13 +114,10 @@ def _is_here(host: str) -> bool:
         return host == "localhost"
 
 
-def _upgrade(made: socket.socket, host: str, port: int, token: str, url: str) -> None:
-    name = f"[{host}]" if ":" in host else host
-    head = (
-        f"GET /v1/frames HTTP/1.1\r\nHost: {name}:{port}\r\nAuthorization: Bearer {token}\r\n"
-        "Connection: Upgrade\r\nUpgrade: holdall\r\n\r\n"
-    )
-    made.sendall(head.encode())
+def _upgrade(made: socket.socket, fields: Mapping[str, str], url: str) -> None:
+    head = {**fields, "Connection": "Upgrade", "Upgrade": "holdall"}
+    lines = ["GET /v1/frames HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+    made.sendall("\r\n".join(lines).encode())
     told = b""
     end_s = time.monotonic() + CONNECT_SECONDS_MAX
     while not told.endswith(b"\r\n\r\n"):

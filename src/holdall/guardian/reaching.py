@@ -1,0 +1,151 @@
+"""A connection to the node, wherever it is: on this host its unix socket, on another one frames over HTTPS.
+
+What comes out is a plain socket that can be polled, in both cases. Over HTTPS a thread stands behind it that speaks TLS and
+passes bytes on; when the connection breaks, the socket ends, as that of a node does that has ended.
+"""
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+
+from holdall.guardian import remote
+from holdall.model.errors import HoldallError
+
+PIECE_BYTES = 1 << 16
+UNSENT_BYTES_MAX = 1 << 18
+"""As much is kept for a side that reads slowly; the other one waits."""
+FLUSH_SECONDS_MAX = 3.0
+"""So long is what was said last sent on, after the one who said it has closed."""
+
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def is_remote(where: str) -> bool:
+    """Whether this is an address on the network, and not the path of a socket."""
+    return where.startswith(("https:", "http:"))
+
+
+def connect(where: str, *, within_s: float) -> socket.socket:
+    """Connect and wait for it. Raises OSError for a path, HoldallError for an address."""
+    if is_remote(where):
+        far = remote.connect(where)
+        near, ours = socket.socketpair()
+        _in_thread(lambda: pass_on(far, ours))
+    else:
+        near = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    near.settimeout(within_s)
+    try:
+        if not is_remote(where):
+            near.connect(where)
+    except BaseException:
+        near.close()
+        raise
+    return near
+
+
+def begin(where: str) -> socket.socket:
+    """Begin to connect, waiting for nothing. Raises OSError for a path; an address that can't be reached ends the socket."""
+    if not is_remote(where):
+        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            fresh.connect(where)
+        except OSError:
+            fresh.close()
+            raise
+        return fresh
+    near, ours = socket.socketpair()
+    near.setblocking(False)
+    _in_thread(lambda: _reach(where, ours))
+    return near
+
+
+def pass_on(far: socket.socket, near: socket.socket) -> None:
+    """Pass bytes on between the two, in order, until one of them has ended; then both are."""
+    to_far, to_near = bytearray(), bytearray()
+    try:
+        far.setblocking(False)
+        near.setblocking(False)
+        is_open = True
+        while is_open:
+            moved = 0
+            for source, sink, unsent in ((near, far, to_far), (far, near, to_near)):
+                taken = _take(source, unsent)
+                is_open = is_open and taken is not None
+                moved += (taken or 0) + _give(sink, unsent)
+            if is_open and not moved:
+                _wait(far, near, to_far, to_near)
+        _flush(far, to_far)
+        _flush(near, to_near)
+    except OSError:
+        pass  # broken: whoever speaks here connects again
+    finally:
+        _end(far)
+        _end(near)
+
+
+def _reach(where: str, ours: socket.socket) -> None:
+    try:
+        far = remote.connect(where)
+    except (HoldallError, OSError):
+        _end(ours)  # the first connection told why; later ones are tried again until the lease's end
+    else:
+        pass_on(far, ours)
+
+
+def _in_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="holdall over https", daemon=True).start()
+
+
+def _take(source: socket.socket, unsent: bytearray) -> int | None:
+    """How much came; None: nothing comes any more. Nothing is taken while too much is unsent."""
+    if len(unsent) >= UNSENT_BYTES_MAX:
+        return 0
+    try:
+        data = source.recv(PIECE_BYTES)
+    except _LATER:
+        return 0
+    unsent += data
+    return len(data) or None
+
+
+def _give(sink: socket.socket, unsent: bytearray) -> int:
+    """How much went."""
+    if not unsent:
+        return 0
+    try:
+        sent = sink.send(unsent)
+    except _LATER:
+        return 0
+    del unsent[:sent]
+    return sent
+
+
+def _wait(far: socket.socket, near: socket.socket, to_far: bytearray, to_near: bytearray) -> None:
+    poll = select.poll()
+    for one, incoming, outgoing in ((far, to_near, to_far), (near, to_far, to_near)):
+        events = (select.POLLIN if len(incoming) < UNSENT_BYTES_MAX else 0) | (
+            select.POLLOUT if outgoing else 0
+        )
+        if events:  # a closed one would be told again and again
+            poll.register(one, events)
+    poll.poll()
+
+
+def _flush(sink: socket.socket, unsent: bytearray) -> None:
+    end_s = time.monotonic() + FLUSH_SECONDS_MAX
+    while unsent and time.monotonic() < end_s:
+        if not _give(sink, unsent):
+            poll = select.poll()
+            poll.register(sink, select.POLLOUT)
+            poll.poll(max(0.0, end_s - time.monotonic()) * 1000)
+
+
+def _end(one: socket.socket) -> None:
+    # A child that was forked meanwhile may have it, too: closing alone would tell nobody.
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(one, socket.SHUT_RDWR)
+    one.close()
