@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdall.guardian.enforcement.figures import Figures
+from holdall.guardian.enforcement.figures import Figures, Limits
 from holdall.guardian.enforcement.ladder import Containment
 from holdall.guardian.terminal import Terminal
 
@@ -125,6 +125,10 @@ class Group:
     def close(self) -> None:
         """Nobody is left: give its cgroups back."""
         self.containment.remove()
+
+    def adjust(self, limits: Limits) -> None:
+        """Other limits, from now on."""
+        self.containment.adjust(limits, descendants(os.getpid()))
 
     def figures(self) -> Figures:
         """What the command has used until now."""

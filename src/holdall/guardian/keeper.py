@@ -21,11 +21,15 @@ from holdall.guardian.before_end import Farewell
 from holdall.guardian.clock import BootTimer, boottime_ms
 from holdall.guardian.enforcement.figures import Figures
 from holdall.guardian.enforcement.ladder import Containment
-from holdall.guardian.lease_file import LeaseFile
+from holdall.guardian.lease_file import LeaseFile, terms_of
+from holdall.guardian.leased import LeasedCommand
+from holdall.guardian.line import Confirmed, GivenBack, Happening, Over, Revoked
+from holdall.guardian.negotiated import NegotiatedTether
 from holdall.guardian.terminal import Terminal
-from holdall.guardian.tether import Confirmed, GivenBack, Happening, Over, Revoked, Tether
+from holdall.guardian.tether import Tether
 from holdall.guardian.vigil import LOSSES, Act, Reason, Silence, Vigil
 from holdall.model.frames import ExitRecord
+from holdall.model.terms import LeaseDocument
 
 PULSE_MS_MAX = 1_000
 REPEAT_KILL_MS = 50
@@ -40,6 +44,10 @@ def pulse_every_ms(ttl_ms: int) -> int:
     return max(min(PULSE_MS_MAX, ttl_ms // 8), 20)
 
 
+def _tether(start: orders.Start) -> Tether | NegotiatedTether:
+    return Tether(start) if start.negotiated is None else NegotiatedTether(start, start.negotiated)
+
+
 def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
@@ -52,18 +60,21 @@ class Keeper:
     ) -> None:
         self.start = start
         self.command = tuple(command)
-        self.tether = Tether(start)
+        self.tether = tether = _tether(start)
+        self.leased = None if isinstance(tether, Tether) else LeasedCommand(start, tether)
         self.farewell = Farewell(start.before_end)
         self.vigil = Vigil(
             deadline_ms=start.deadline_ms,
             hard_end_ms=start.hard_end_ms,
             grace_ms=start.grace_ms,
             warn_ms=self.farewell.lead_ms,
+            warn_renewed_ms=None if self.leased is None else self.leased.warn_ms,
         )
         self.vigil.running = False
         self.silence = Silence(limit_ms=start.ttl_ms // SILENCE_SHARE, now_ms=_monotonic_ms())
         self.terminal = Terminal.open() if start.terminal else None
         self.lease_file = LeaseFile(start.lease_file, start.lease)
+        self.lease_file.terms = {} if start.negotiated is None else terms_of(start.negotiated)
         self.group: processes.Group | None = None
         self._wrapper: socket.socket | None = wrapper
         self._wake = wake
@@ -163,6 +174,8 @@ class Keeper:
             return
         if confirmed.lease is not None:
             self.lease_file.lease = confirmed.lease
+        if confirmed.document is not None:
+            self._regrant(confirmed.document)
         self.vigil.renew(deadline_ms=confirmed.deadline_ms, hard_end_ms=confirmed.hard_end_ms)
         if not self.silence.excused:  # a suspended wrapper reads nothing for hours
             self._say(
@@ -177,6 +190,18 @@ class Keeper:
             self._say(orders.Attached())
             self.vigil.running = True
             self._begin()
+
+    def _regrant(self, document: LeaseDocument) -> None:
+        """A negotiated lease has been renewed, perhaps with other amounts."""
+        if self.leased is None or not self.leased.grants(document):
+            return
+        self.lease_file.terms = terms_of(document)
+        if self.group is None:
+            return
+        containment, leased = self.group.containment, self.leased
+        self.group.adjust(leased.limits)
+        self.vigil.stay_end_ms = leased.stay_end_ms
+        self._say(orders.Regranted(leased.limits, leased.stay_ms, containment.enforced))
 
     def _write_lease_file(self, state: str) -> None:
         if self.lease_file.path is not None and self._empty_ms is None:
@@ -193,12 +218,13 @@ class Keeper:
 
     def _begin(self) -> None:
         give = self.terminal if self.start.foreground else None
+        limits = self.start.limits if self.leased is None else self.leased.limits
         try:
             self.group = processes.start(
                 self.command,
                 terminal=give,
                 ignored=self.start.ignored_signals,
-                containment=Containment.make(self.start.limits),
+                containment=Containment.make(limits, may_change=self.leased is not None),
             )
         except OSError as problem:
             self._terminal_given = give is not None
@@ -208,8 +234,12 @@ class Keeper:
             )
             return
         self._terminal_given = give is not None
-        if self.start.stay_ms is not None:
-            self.vigil.stay_end_ms = boottime_ms() + self.start.stay_ms
+        began_ms = boottime_ms()
+        if self.leased is not None:
+            self.leased.begins(began_ms)
+            self.vigil.stay_end_ms = self.leased.stay_end_ms
+        elif self.start.stay_ms is not None:
+            self.vigil.stay_end_ms = began_ms + self.start.stay_ms
         self._say(orders.Started(self.group.pid, self.group.containment.enforced))
         # What reads the command's output must see its end when the command ends, not when we do.
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -244,6 +274,8 @@ class Keeper:
         if self.group is None:
             return
         self._figures = self.group.figures()
+        if self.leased is not None:
+            self.leased.measured(self._figures, self.group.containment.enforced)
         text = self.group.containment.over(self._figures)
         if text:
             self._stop(Reason.OVER_LIMIT, text)
@@ -285,6 +317,8 @@ class Keeper:
             return
         if act is Act.WARN:
             self.farewell.begin(self.group.pass_on)
+            if self.leased is not None:
+                self.leased.tether.has_done(self.farewell.outcome)
         elif act is Act.TERM:
             self.group.signal(signal.SIGTERM)
             self.group.signal(signal.SIGCONT)  # a stopped process hears TERM only when it goes on
@@ -295,7 +329,8 @@ class Keeper:
         if self.vigil.reason is Reason.FOR_OVER:
             return "its hard end (--for) has come"
         if self.vigil.reason is Reason.STAY_OVER:
-            return f"it has run for {(self.start.stay_ms or 0) / 1000:g} s, which is as long as it may"
+            stay_ms = self.start.stay_ms if self.leased is None else self.leased.stay_ms
+            return f"it has run for {(stay_ms or 0) / 1000:g} s, which is as long as it may"
         since = self.tether.away_since_ms
         if since is None:
             return f"no renewal was confirmed for {self.start.ttl_ms / 1000:g} s"
@@ -401,7 +436,7 @@ class Keeper:
             self._pulse_at_ms = now + pulse_every_ms(self.start.ttl_ms)
             if not self.silence.excused:
                 self._say(orders.GuardianPulse())
-            if self.start.limits.asked() and self._empty_ms is None:
+            if (self.start.limits.asked() or self.start.has_command_terms) and self._empty_ms is None:
                 self._measure()
 
     def _say(self, report: orders.FromGuardian) -> None:

@@ -11,9 +11,15 @@ import msgspec
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.enforcement.figures import Figures, Kept
 from holdall.model.frames import HeldUnit, LeaseView
+from holdall.model.terms import LeaseDocument, Value
 
 NOTHING = Figures()
 NO_LIMITS: Mapping[str, Kept] = {}
+
+
+def terms_of(document: LeaseDocument) -> dict[str, Value]:
+    """What a negotiated lease grants, by term."""
+    return {one.name: one.granted for one in document.terms}
 
 
 class LeaseOnDisk(msgspec.Struct, frozen=True):
@@ -35,6 +41,8 @@ class LeaseOnDisk(msgspec.Struct, frozen=True):
     """How each limit of the command is kept."""
     used: Figures = Figures()
     """By the command, until the file was written."""
+    terms: dict[str, Value] = {}
+    """Of a negotiated lease: what is granted now, in base units."""
 
 
 class LeaseFile:
@@ -43,6 +51,7 @@ class LeaseFile:
     def __init__(self, path: str, lease: LeaseView) -> None:
         self.path = Path(path) if path else None
         self.lease = lease
+        self.terms: Mapping[str, Value] = {}
 
     def write(
         self,
@@ -70,6 +79,7 @@ class LeaseFile:
             deadline_boottime_ms=min(ends) if ends else None,
             enforced=dict(enforced),
             used=used,
+            terms=dict(self.terms),
         )
         beside = self.path.with_suffix(".new")
         with contextlib.suppress(OSError):

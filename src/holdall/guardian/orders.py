@@ -11,6 +11,7 @@ import msgspec
 
 from holdall.guardian.enforcement.figures import Figures, Kept, Limits
 from holdall.model.frames import ExitRecord, LeaseView, Need
+from holdall.model.terms import COMMAND_TERMS, LeaseDocument
 
 # Wrapper -> guardian
 
@@ -51,6 +52,13 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     stay_ms: int | None = None
     """How long the command may run, whatever the lease would allow."""
     before_end: BeforeEnd | None = None
+    negotiated: LeaseDocument | None = None
+    """The lease is of a location: `limits`, `stay_ms` and `before_end` are as it says, and each renewal may change them."""
+
+    @property
+    def has_command_terms(self) -> bool:
+        """Whether a negotiated lease has terms to which the command is held."""
+        return self.negotiated is not None and any(one.name in COMMAND_TERMS for one in self.negotiated.terms)
 
 
 class Pulse(msgspec.Struct, frozen=True, tag="pulse"):
@@ -98,6 +106,14 @@ class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
     sent_ms: int
     deadline_ms: int
     hard_end_ms: int | None
+
+
+class Regranted(msgspec.Struct, frozen=True, tag="regranted"):
+    """A renewal grants other amounts of the command's terms; the command is held to these from now on."""
+
+    limits: Limits
+    stay_ms: int | None
+    enforced: dict[str, Kept]
 
 
 class GuardianPulse(msgspec.Struct, frozen=True, tag="guardian_pulse"):
@@ -157,7 +173,7 @@ class NotStarted(msgspec.Struct, frozen=True, tag="not_started"):
 
 
 FromGuardian: TypeAlias = (
-    Attached | Started | Renewed | GuardianPulse | Halted | Stopping | Empty | Ended | NotStarted
+    Attached | Started | Renewed | Regranted | GuardianPulse | Halted | Stopping | Empty | Ended | NotStarted
 )
 
 ORDER_BYTES_MAX = 1 << 17

@@ -45,9 +45,18 @@ class Vigil:
     """Deadlines of one command. Ask `act` whenever something happened and at `wake_ms`."""
 
     def __init__(
-        self, *, deadline_ms: int | None, hard_end_ms: int | None, grace_ms: int, warn_ms: int | None = None
+        self,
+        *,
+        deadline_ms: int | None,
+        hard_end_ms: int | None,
+        grace_ms: int,
+        warn_ms: int | None = None,
+        warn_renewed_ms: int | None = None,
     ) -> None:
-        """`warn_ms`: how long before TERM something is to be done; None: nothing."""
+        """`warn_ms`: how long before TERM something is to be done, where the end is one that is known before; None: nothing.
+
+        `warn_renewed_ms`: the same where the end is the deadline, which renewals move on.
+        """
         self.deadline_ms = deadline_ms
         self.hard_end_ms = hard_end_ms
         self.grace_ms = grace_ms
@@ -56,9 +65,9 @@ class Vigil:
         self.killing = False
         self.stay_end_ms: int | None = None
         """When the command has run for as long as it may."""
-        self._warn_ms = warn_ms
-        self._warned_of: int | None = None
-        """The end of which it has been warned."""
+        self._warn_ms, self._warn_renewed_ms = warn_ms, warn_renewed_ms
+        self._warned_of: set[int] = set()
+        """The ends of which it has been warned."""
         self.running = True
         """False before the command has been started: then nothing needs time to stop."""
         self._term_due = False
@@ -102,7 +111,7 @@ class Vigil:
             return Act.TERM
         warn_ms = self._warn_at_ms()
         if self.reason is None and warn_ms is not None and now_ms >= warn_ms:
-            self._warned_of = self._fixed_end_ms()
+            self._warned_of |= {end for end, warn_at_ms in self._warnings() if now_ms >= warn_at_ms}
             return Act.WARN
         return None
 
@@ -131,10 +140,16 @@ class Vigil:
 
     def _warn_at_ms(self) -> int | None:
         """None: nothing is to be done before an end, or it has been done, or there is no end that is known before."""
-        fixed = self._fixed_end_ms()
-        if self._warn_ms is None or fixed is None or not self.running or self._warned_of == fixed:
-            return None
-        return fixed - self.grace_ms - self._warn_ms
+        return min((warn_at_ms for _, warn_at_ms in self._warnings()), default=None) if self.running else None
+
+    def _warnings(self) -> list[tuple[int, int]]:
+        """(end, when something is to be done before it) of those before which nothing has been done."""
+        ends = (self._fixed_end_ms(), self._warn_ms), (self.deadline_ms, self._warn_renewed_ms)
+        return [
+            (end, end - self.grace_ms - lead_ms)
+            for end, lead_ms in ends
+            if end is not None and lead_ms is not None and end not in self._warned_of
+        ]
 
     @property
     def _lead_ms(self) -> int:

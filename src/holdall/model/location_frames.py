@@ -10,10 +10,18 @@ import msgspec
 
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
 from holdall.model.names import NEEDS_MAX
-from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm, Template
+from holdall.model.terms import (
+    TERMS_MAX,
+    LeaseDocument,
+    LeaseRequest,
+    RequestedTerm,
+    Template,
+    TermUse,
+)
 
 LEASES_MAX = 256
 PARTS_MAX = 32
+BEFORE_END_MAX = 512
 ID_MAX = 256
 """Letters of the id of a lease."""
 _Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
@@ -113,6 +121,19 @@ class HoldLeases(msgspec.Struct, frozen=True, tag="hold_leases"):
     leases: Annotated[tuple[_Id, ...], msgspec.Meta(max_length=LEASES_MAX)]
 
 
+class TellUse(msgspec.Struct, frozen=True, tag="tell_use"):
+    """As HoldLeases for one lease, from whoever keeps a command to it: its use so far, by terms of a command. Answer: Held."""
+
+    lease: _Id
+    uses: Annotated[tuple[TermUse, ...], msgspec.Meta(max_length=TERMS_MAX)] = ()
+    meter: _Name = ""
+    """Which has counted this since it began."""
+    before_end: Annotated[str, msgspec.Meta(max_length=BEFORE_END_MAX)] = ""
+    """What became of that which was to be done before the end; empty: nothing yet."""
+    guarded: bool = False
+    """A guardian says it: when its process is gone, what it guarded may not be, so the lease is not given back but runs out."""
+
+
 FromClient: TypeAlias = (
     ListLocations
     | AskTemplates
@@ -128,6 +149,7 @@ FromClient: TypeAlias = (
     | RenewLease
     | EndLease
     | HoldLeases
+    | TellUse
 )
 
 # Node -> client

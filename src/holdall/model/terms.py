@@ -39,6 +39,10 @@ LeaseState: TypeAlias = Literal[
 
 DURATION = "duration"
 """Names the lease duration where terms are named; no term is called so."""
+STAY = "stay"
+"""The term that says how long one may stay."""
+COMMAND_TERMS = ("cpu", "mem", STAY)
+"""Terms to which a command is held by whoever runs it; they are of use on the host that grants them, and nowhere else."""
 VALUES_MAX = 10
 TERMS_MAX = NEEDS_MAX
 WEIGHT_MAX = 100
@@ -101,10 +105,14 @@ class RequestedTerm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class BeforeEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is done before the lease ends."""
+    """What is done before the lease ends: a command gets the signal, any other holder is told."""
 
     lead_ms: _Amount
     signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = "TERM"
+
+
+BEFORE_END_SHARE = 4
+"""Before an end that a renewal moves on nothing is done sooner than in the last quarter of the duration."""
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -120,6 +128,8 @@ class LeaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     replaces: str | None = None
     wait_ms: Annotated[int, msgspec.Meta(ge=0, le=AMOUNT_MAX)] = 0
     before_end: BeforeEnd | None = None
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] | None = None
+    """Only this host is asked, by its node's name; None: all are."""
 
 
 class LeasedUnit(msgspec.Struct, frozen=True, order=True):
@@ -151,6 +161,8 @@ class TermUse(msgspec.Struct, frozen=True, omit_defaults=True):
     guarantee: Guarantee = "not_determined"
     denied: _Counted = 0
     violated_s: _Counted = 0
+    enforced: Enforced = "process"
+    """As whoever measures keeps it."""
 
 
 class TermStatus(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -196,6 +208,10 @@ class LeaseDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     host_reachable: bool = True
     why: str = ""
     """Of a lease that was revoked: the reason that was given."""
+    before_end: BeforeEnd | None = None
+    """What its holder wants done before the end."""
+    before_end_outcome: str = ""
+    """What became of that; empty: it was not done."""
 
     def term(self, name: str) -> TermStatus:
         """Its status. Raises KeyError."""

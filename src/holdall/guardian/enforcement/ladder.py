@@ -17,7 +17,7 @@ from holdall.guardian.enforcement.figures import CPU, MEMORY, PROCESSES, TERMS, 
 from holdall.guardian.enforcement.trees import Trees, find_trees, sweep
 from holdall.guardian.enforcement.version1 import Version1
 from holdall.guardian.enforcement.version2 import Version2
-from holdall.guardian.enforcement.watching import limit_this_process, look
+from holdall.guardian.enforcement.watching import limit_processes, limit_this_process, look
 
 PREFIX = "holdall-"
 
@@ -49,6 +49,7 @@ class Group(Protocol):
 
     def keeps(self) -> dict[str, Kept]: ...
     def limit(self, limits: Limits) -> set[str]: ...
+    def lift(self, terms: Iterable[str]) -> None: ...
     def members(self) -> list[int]: ...
     def enter(self) -> bool: ...
     def kill(self) -> None: ...
@@ -82,21 +83,43 @@ def probe(trees: Trees | None = None) -> tuple[Rung, ...]:
 class Containment:
     """What holds one command: made before it starts, entered by its first process, removed when nobody is left."""
 
-    def __init__(self, limits: Limits, groups: Iterable[Group]) -> None:
+    def __init__(self, limits: Limits, groups: Iterable[Group], *, may_change: bool = False) -> None:
+        """`may_change`: `adjust` may be called."""
         self.limits = limits
+        self._may_change = may_change
         self.groups = tuple(groups)
         self.enforced: dict[str, Kept] = {}
         """How each limit that was asked for is kept."""
         self._peak = Figures()
+        self._is_inside = True
+        self._put_in_force()
+
+    def adjust(self, limits: Limits, pids: Iterable[int]) -> None:
+        """Other limits for a command that runs: less, more, or none where there were some. `enforced` says what came of it."""
+        lifted = self.limits.asked().keys() - limits.asked().keys()
+        for group in self.groups:
+            group.lift(lifted)
+        self.limits = limits
+        self._put_in_force()
+        if self.enforced.get(MEMORY) == "process" or MEMORY in lifted:
+            limit_processes(limits, pids)
+
+    def _put_in_force(self) -> None:
         in_force: set[str] = set()
         for group in self.groups:
-            in_force |= group.limit(limits)
-        for term in limits.asked():
-            self.enforced[term] = "kernel" if term in in_force else "observed" if term == CPU else "process"
+            in_force |= group.limit(self.limits)
+        self.enforced = {
+            term: "kernel"
+            if term in in_force and self._is_inside
+            else "observed"
+            if term == CPU
+            else "process"
+            for term in self.limits.asked()
+        }
 
     @classmethod
-    def make(cls, limits: Limits, trees: Trees | None = None) -> "Containment":
-        """For a command of this process, by whatever this host offers."""
+    def make(cls, limits: Limits, trees: Trees | None = None, *, may_change: bool = False) -> "Containment":
+        """For a command of this process, by whatever this host offers. `may_change`: `adjust` may be called."""
         found = find_trees() if trees is None else trees
         name = f"{PREFIX}{os.getpid()}"
         parents = [*found.v1.values()] if found.v2 is None else [found.v2, *found.v1.values()]
@@ -111,18 +134,19 @@ class Containment:
         v1 = Version1.make(name, found.v1) if v2 is None or needed else None
         if v1 is not None:
             groups.append(v1)
-        return cls(limits, groups)
+        return cls(limits, groups, may_change=may_change)
 
     def enter(self) -> None:
         """In the command's first process, before it becomes the command; where the kernel refuses, it stays where it is."""
         entered = [group.enter() for group in self.groups]
         if self.enforced.get(MEMORY) == "process" or not all(entered):
-            limit_this_process(self.limits)
+            limit_this_process(self.limits, may_change=self._may_change)
 
     def verify(self, pid: int) -> None:
         """After the start: a command that is not in its cgroups is not held by them, and that is said."""
         if all(pid in group.members() for group in self.groups) or not Path(f"/proc/{pid}").exists():
             return
+        self._is_inside = False
         for term, kept in self.enforced.items():
             if kept == "kernel":
                 self.enforced[term] = "observed" if term == CPU else "process"

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -12,6 +13,11 @@ from holdall.guardian.enforcement.files import numbers_in, read_number, try_writ
 PERIOD_US = 100_000
 CONTROLLERS = ("cpu", "memory", "pids", "freezer", "cpuacct")
 _KEPT_BY = {CPU: "cpu", MEMORY: "memory", PROCESSES: "pids"}
+_UNLIMITED = {
+    CPU: (("cpu.cfs_quota_us", "-1"),),
+    MEMORY: (("memory.memsw.limit_in_bytes", "-1"), ("memory.limit_in_bytes", "-1")),
+    PROCESSES: (("pids.max", "max"),),
+}
 
 
 class Version1:
@@ -45,12 +51,21 @@ class Version1:
         if limits.cpu is not None and self._write("cpu", "cpu.cfs_period_us", PERIOD_US):
             quota = max(1000, limits.cpu * PERIOD_US // 1000)
             done |= {CPU} if self._write("cpu", "cpu.cfs_quota_us", quota) else set()
-        if limits.mem is not None and self._write("memory", "memory.limit_in_bytes", limits.mem):
+        if limits.mem is not None:
+            # That with swap may never be below the other one: first where it is raised, last where it is lowered.
             self._write("memory", "memory.memsw.limit_in_bytes", limits.mem)
-            done.add(MEMORY)
+            if self._write("memory", "memory.limit_in_bytes", limits.mem):
+                self._write("memory", "memory.memsw.limit_in_bytes", limits.mem)
+                done.add(MEMORY)
         if limits.processes is not None and self._write("pids", "pids.max", limits.processes):
             done.add(PROCESSES)
         return done
+
+    def lift(self, terms: Iterable[str]) -> None:
+        """No limit of these any more."""
+        for term in terms:
+            for file, nothing in _UNLIMITED[term]:
+                self._write(_KEPT_BY[term], file, nothing)
 
     def enter(self) -> bool:
         """Put the calling process in all of them. False: not in all."""

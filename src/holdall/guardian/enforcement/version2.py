@@ -62,6 +62,11 @@ class Version2:
             try_write(self.folder / "memory.swap.max", "0")
         return done
 
+    def lift(self, terms: Iterable[str]) -> None:
+        """No limit of these any more."""
+        for term in terms:
+            try_write(self.folder / _CONTROLLERS[term][1], "max")
+
     def enter(self) -> bool:
         """Put the calling process in. False: the kernel refuses, and it stays where it is."""
         return try_write(self.folder / "cgroup.procs", "0")

@@ -12,8 +12,11 @@ _TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def limit_this_process(limits: Limits) -> None:
+def limit_this_process(limits: Limits, *, may_change: bool) -> None:
     """Its memory, and that of each of its children alone; what they have together is watched.
+
+    `may_change`: the hard limit stays as it is, as an unprivileged guardian could never raise it again; a process may go beyond
+    its own then, and is seen by who watches.
 
     A number of processes is no limit of one process: RLIMIT_NPROC counts all that its user has.
     """
@@ -22,7 +25,18 @@ def limit_this_process(limits: Limits) -> None:
     with contextlib.suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         most = limits.mem if hard == resource.RLIM_INFINITY else min(limits.mem, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard if may_change else most))
+
+
+def limit_processes(limits: Limits, pids: Iterable[int]) -> None:
+    """The same for others that run; one that has more already gets nothing on top. None: no limit but the hard one."""
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError):
+            _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+            most = hard if limits.mem is None else limits.mem
+            resource.prlimit(
+                pid, resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+            )
 
 
 def look(pids: Iterable[int]) -> Figures:

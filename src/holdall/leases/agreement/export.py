@@ -228,6 +228,7 @@ def _wish(request: LeaseRequest) -> Element:
         "duration_ms": "" if request.duration is None else str(request.duration),
         "replaces": request.replaces or "",
         "wait_ms": str(request.wait_ms) if request.wait_ms else "",
+        "host": request.host or "",
     }
     if request.before_end is not None:
         values |= {"lead_ms": str(request.before_end.lead_ms), "signal": request.before_end.signal}

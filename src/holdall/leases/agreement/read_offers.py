@@ -75,6 +75,7 @@ def read_offer(text: bytes | str, location: str, *, now_unix_ms: int) -> LeaseRe
         replaces=wanted.get("replaces"),
         wait_ms=whole(wanted.get("wait_ms", "0"), context),
         before_end=_before_end(wanted, context),
+        host=wanted.get("host"),
     )
     return checked_request(fit(request, LeaseRequest, root))
 
@@ -100,7 +101,7 @@ def read_template(text: bytes | str) -> Template:
     return checked_template(fit(template, Template, root))
 
 
-_WISHES = ("duration_ms", "replaces", "wait_ms", "lead_ms", "signal")
+_WISHES = ("duration_ms", "replaces", "wait_ms", "lead_ms", "signal", "host")
 # ---------------------------------------------------------------- terms
 
 

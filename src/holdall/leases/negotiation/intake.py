@@ -15,7 +15,15 @@ from holdall.leases.negotiation.states import TERMINAL
 from holdall.leases.negotiation.waiting import WAIT_MS_MAX
 from holdall.leases.templates import NO_HOST_SUPPORTS, candidates, in_base_units, require
 from holdall.model.refusals import Refusal
-from holdall.model.terms import DURATION, LeaseRequest, Template, TemplateTerm, checked_request
+from holdall.model.terms import (
+    BEFORE_END_SHARE,
+    DURATION,
+    STAY,
+    LeaseRequest,
+    Template,
+    TemplateTerm,
+    checked_request,
+)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -49,6 +57,11 @@ class Intake:
             if known is None or known.holder != asker.holder or known.state in TERMINAL:
                 return m.Declined(request.request, "replaces")
             hosts = {host: template for host, template in hosts.items() if host == known.host}
+        if request.host is not None:
+            hosts = {host: template for host, template in hosts.items() if host == request.host}
+            if not hosts:
+                text = "the host that alone was to be asked takes no leases of this location now"
+                return m.Declined(request.request, "host_away", text=text)
         try:
             request = self._sound(request, hosts)
         except Refusal as refused:
@@ -64,14 +77,15 @@ class Intake:
         if request.template is None:
             request = in_base_units(request, _all_terms(hosts))
             spans = [template.duration.default for template in hosts.values()]
-            return msgspec.structs.replace(request, duration=request.duration or min(spans, default=1))
+            request = msgspec.structs.replace(request, duration=request.duration or min(spans, default=1))
+            return _with_time_before_the_end(request)
         named = [one for one in self._members.templates().templates if one.template == request.template]
         if not named:
             raise Refusal("template.unknown", f"no host offers {request.template} now")
         request = in_base_units(request, named[0].terms)
         request = msgspec.structs.replace(request, duration=request.duration or named[0].duration.default)
         require(request, named[0])
-        return request
+        return _with_time_before_the_end(request)
 
     def _allowed(
         self, asker: Asker, request: LeaseRequest, hosts: Mapping[str, Template]
@@ -102,6 +116,19 @@ class Intake:
                 terms[name] = msgspec.structs.replace(asked, amount=allowed.amount)
         request = msgspec.structs.replace(request, terms=terms, duration=duration)
         return Plan(asker, request, duration, requested, able)
+
+
+def _with_time_before_the_end(request: LeaseRequest) -> LeaseRequest:
+    """Where no term `stay` says when it will end: the lead leaves the usual renewals room. Raises Refusal."""
+    before, duration = request.before_end, request.duration or 1
+    if before is None or STAY in request.terms or before.lead_ms * BEFORE_END_SHARE <= duration:
+        return request
+    raise Refusal(
+        "request.before_end",
+        f"{before.lead_ms:,} ms before the end is more than a quarter of the lease's duration ({duration:,} ms), "
+        "within which it is renewed; ask for a longer duration, or for a shorter lead",
+        where="before_end",
+    )
 
 
 def _all_terms(hosts: Mapping[str, Template]) -> dict[str, TemplateTerm]:

@@ -91,6 +91,8 @@ class UseIs(msgspec.Struct, frozen=True, tag="use_is"):
     uses: tuple[TermUse, ...]
     meter: str = ""
     """Which has counted this since it began; another one begins at 0."""
+    before_end: str = ""
+    """What became of that which was to be done before the end; empty: nothing yet."""
 
 
 AgentToLocation: TypeAlias = (

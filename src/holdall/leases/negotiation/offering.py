@@ -138,6 +138,7 @@ class Offering:
             template=message.request.template,
             has_units=bool(found.pools),
             round=message.round,
+            before_end=message.request.before_end,
         )
         self._remember(location, message.round, hold, found.left)
         self._claim_units(location, message, record, found, out)

@@ -7,7 +7,7 @@ import msgspec
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.machine.codec import CODEC
 from holdall.machine.contract import Address
-from holdall.model.terms import LeaseState, RequestedTerm, TermStatus, TermUse
+from holdall.model.terms import BeforeEnd, LeaseState, RequestedTerm, TermStatus, TermUse
 
 LEASE_PREFIX = "lease/"
 USE_PREFIX = "use/"
@@ -38,6 +38,8 @@ class HeldLease(msgspec.Struct, frozen=True, tag="held_lease"):
     round: str = ""
     revoked_after_ms: int | None = None
     why: str = ""
+    before_end: BeforeEnd | None = None
+    before_end_outcome: str = ""
 
 
 class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):
@@ -49,10 +51,11 @@ class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):
 
 
 class UseRecord(msgspec.Struct, frozen=True, tag="use_record"):
-    """What was measured of a lease: `last` by this meter, and `base` by those before it."""
+    """What was measured of a lease: of each term `last` by its meter of now, and `base` by those before it."""
 
     lease: str
-    meter: str
+    meters: dict[str, str] = {}
+    """By term."""
     base: tuple[TermUse, ...] = ()
     last: tuple[TermUse, ...] = ()
 

@@ -115,6 +115,7 @@ def offered_document(
         request.request,
         tuple(sorted(proposal.terms, key=lambda one: one.name)),
         template=request.template,
+        before_end=request.before_end,
     )
 
 

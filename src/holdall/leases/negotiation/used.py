@@ -1,7 +1,7 @@
 """What has been used of leases in all, over restarts of whoever measures and of the host itself.
 
-A meter counts from its own beginning and says which one it is. What an earlier meter of the lease had counted last is
-added to what this one counts. It is written down once in a while: a host that is killed forgets `SAVE_MS` of use at most.
+A meter counts from its own beginning and says which one it is; a lease may have several, each of other terms. What an earlier
+meter of a term had counted last is added to what this one counts. It is written down once in a while: a host that is killed forgets `SAVE_MS` of use at most.
 """
 
 import msgspec
@@ -29,16 +29,21 @@ class Uses:
     def tell(
         self, lease: str, meter: str, uses: tuple[TermUse, ...], now_ms: int, out: Effects
     ) -> tuple[TermUse, ...]:
-        """A meter has counted so much; the sum of all of them."""
-        known = self._known.get(lease, UseRecord(lease, meter))
-        if known.meter != meter:
-            known = UseRecord(lease, meter, _sums(known.base, known.last))
-        known = msgspec.structs.replace(known, last=uses)
+        """A meter has counted so much of these terms; the sums of all terms."""
+        known = self._known.get(lease, UseRecord(lease))
+        told = {one.name for one in uses}
+        over = tuple(one for one in known.last if one.name in told and known.meters.get(one.name) != meter)
+        known = UseRecord(
+            lease,
+            {**known.meters, **dict.fromkeys(told, meter)},
+            _sums(known.base, over),
+            tuple(sorted((*uses, *(one for one in known.last if one.name not in told)), key=_by_name)),
+        )
         if known != self._known.get(lease) and now_ms - self._saved_ms.get(lease, -SAVE_MS) >= SAVE_MS:
             self._saved_ms[lease] = now_ms
             out.append(Save(USE_PREFIX + lease, known))
         self._known[lease] = known
-        return _sums(known.base, uses)
+        return _sums(known.base, known.last)
 
     def of(self, lease: str) -> tuple[TermUse, ...]:
         """In all."""
@@ -56,6 +61,10 @@ class Uses:
         twin = Uses()
         twin._known, twin._saved_ms = dict(self._known), dict(self._saved_ms)
         return twin
+
+
+def _by_name(use: TermUse) -> str:
+    return use.name
 
 
 def _sum(one: int, other: int) -> int:

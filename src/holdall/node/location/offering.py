@@ -3,9 +3,8 @@
 from collections import Counter
 
 from holdall.leases.templates import template_of
-from holdall.model.terms import TERMS_MAX, Durations, Template, TemplateTerm
+from holdall.model.terms import STAY, TERMS_MAX, Durations, Template, TemplateTerm
 from holdall.node.configured import Settings
-from holdall.node.location.settings import STAY
 from holdall.node.process import Process
 from holdall.parties.location.parts import Divided, LocationParts
 

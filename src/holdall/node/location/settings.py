@@ -9,7 +9,7 @@ from holdall.model.errors import BadConfig
 from holdall.model.names import is_name
 from holdall.model.quantities import parse_quantity
 from holdall.model.refusals import Refusal
-from holdall.model.terms import DURATION, VALUES_MAX, Sharing, Value
+from holdall.model.terms import DURATION, STAY, VALUES_MAX, Sharing, Value
 from holdall.node.location.configured import (
     CAPACITIES_MAX,
     CapacitySettings,
@@ -20,9 +20,8 @@ from holdall.node.location.configured import (
 )
 from holdall.node.toml_table import Source, Table
 
-STAY = "stay"
-"""The term that says how long one may stay."""
 _UNITS: tuple[CapacityUnit, ...] = ("B/s", "B", "mcpu")
+_UNIT_OF_COMMANDS: Mapping[str, CapacityUnit] = {"cpu": "mcpu", "mem": "B"}
 _DURATION_MS_MAX = 30 * 86_400_000
 _OFFER_MS_MIN, _OFFER_MS_MAX = 1000, 60_000
 
@@ -100,6 +99,11 @@ def _term_name(table: Table, names: set[str]) -> str:
 def _capacity(table: Table, name: str) -> CapacitySettings:
     text = table.text("amount", "")
     amount, unit = _read_amount(table, text)
+    if unit != _UNIT_OF_COMMANDS.get(name, unit):
+        example = "4GiB" if name == "mem" else "8cpu"
+        raise table.bad(
+            "amount", f'amount = "{text[:40]}": commands are held to {name}, so write e.g. "{example}"'
+        )
     choices = {"fair": "", "first": ""}
     sharing: Sharing = "first" if table.choice("sharing", "fair", choices) == "first" else "fair"
     step, least = _amount(table, "step", unit), _amount(table, "min", unit)

@@ -74,6 +74,10 @@ class Dealings:
                 found.setdefault(one.location, []).append((is_silent, one.node))
         return {name: tuple(node for _, node in sorted(found[name])) for name in sorted(found)}
 
+    def node_named(self, name: str) -> str | None:
+        """The id of the node that people call so."""
+        return self.settings.node if name == self.settings.name else self._neighbours.node_named(name)
+
     def location_at(self, node: str) -> str:
         """Of a node; empty: none, or the node is not known."""
         if node == self.settings.node:

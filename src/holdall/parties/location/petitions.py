@@ -12,7 +12,7 @@ from holdall.leases.negotiation.messages import Declined
 from holdall.machine.contract import Address, CancelTimer, Effect, Message, SetTimer
 from holdall.model import location_frames as f
 from holdall.model.refusals import Refusal
-from holdall.model.terms import LeaseDocument, checked_request
+from holdall.model.terms import COMMAND_TERMS, LeaseDocument, checked_request
 from holdall.parties.location.answering import WAIT_MS, Answering, Wait
 from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSettings, Outcomes
 from holdall.parties.location.listing import AGAIN_MS, Listings
@@ -52,6 +52,8 @@ class Petitions:
         self.now_ms = 0
         self.warned: dict[str, str] = {}
         self._open: dict[str, _Open] = {}
+        self._guardians: set[str] = set()
+        """Connections of guardians."""
         self._used: dict[str, dict[str, int]] = {}
         """Lease -> connection -> when it said last that it uses it."""
         self._over: dict[str, str] = {}
@@ -89,6 +91,9 @@ class Petitions:
             case f.HoldLeases(leases):
                 held = tuple(self._held(connection, asker, lease) for lease in leases)
                 self._answering.answer(wait, f.Held(held), out)
+            case f.TellUse():
+                self._command_used(connection, asker, question, out)
+                self._answering.answer(wait, f.Held((self._held(connection, asker, question.lease),)), out)
             case f.AskStatus() | f.RenewLease() | f.EndLease():
                 location = f.location_of(question.lease)
                 if self._known(location, wait, out):
@@ -240,6 +245,10 @@ class Petitions:
             return f.NoOffer(refusal.reason, refusal.where, text=refusal.text)
         if known is not None and (known.holder != asker.holder or known.location != question.location):
             return f.NoOffer("request.id", text="another request has this id; take another one")
+        if request.host is not None and self._dealings.node_named(request.host) is None:
+            return f.NoOffer(
+                "request.host", text=f"no node is named {request.host}. See: holdall location list"
+            )
         if self.together.has(request.request):
             return f.NoOffer(
                 "request.id", text="a part of a request for several has this id; take another one"
@@ -256,7 +265,10 @@ class Petitions:
         self._open[name] = _Open(question.location, asker.holder, is_patient=is_patient, is_part=is_part)
         self._dealings.note_asker(name, asker)
         self._dealings.manager(question.location)
-        return self._dealings.tell(question.location, a.Want(question.request, question.take), out)
+        request = question.request
+        if request.host is not None:
+            request = msgspec.structs.replace(request, host=self._dealings.node_named(request.host))
+        return self._dealings.tell(question.location, a.Want(request, question.take), out)
 
     def _offers(self, asker: Asker) -> tuple[f.OfferIs, ...]:
         return tuple(
@@ -307,6 +319,19 @@ class Petitions:
             self._dealings.say(
                 Address(used.host, HOST), asker, m.UseIs(used.lease, used.uses, used.meter), out
             )
+
+    def _command_used(self, connection: str, asker: Asker, told: f.TellUse, out: list[Effect]) -> None:
+        """A command's use goes to the lease's host; of rates only the node's own gate tells anything."""
+        agent, known = self._dealings.agents.get(f.location_of(told.lease)), self._dealings.asker(told.lease)
+        held = None if agent is None else agent.held.get(told.lease)
+        if held is None or known is None or known.holder != asker.holder:
+            return
+        if told.guarded:
+            self._guardians.add(connection)
+        uses = tuple(one for one in told.uses if one.name in COMMAND_TERMS)
+        if uses or told.before_end:
+            message = m.UseIs(told.lease, uses, told.meter, told.before_end)
+            self._dealings.say(Address(held.host, HOST), known, message, out)
 
     def rate_of(self, holder: str, lease: str, term: str) -> Rate | None:
         """What the holder has of a capacity now, by a lease that this node holds for him; None: nothing."""
@@ -437,7 +462,12 @@ class Petitions:
             is_waiting = known.is_patient and known.offer is None
             if is_waiting and f"offer/{name}" not in self._answering.waits:
                 outcomes += self._drop(name, "cancelled", out)
+        is_guardian = connection in self._guardians
+        if process_gone:
+            self._guardians.discard(connection)
         for lease in [one for one, used in self._used.items() if connection in used and process_gone]:
+            if is_guardian:
+                continue  # it is not renewed any more, and runs out: what was guarded may still end
             del self._used[lease][connection]
             if self.is_used(lease):
                 continue  # by another one, too
