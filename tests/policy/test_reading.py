@@ -107,6 +107,7 @@ SIX_LOOPS = "".join(f"[{','.join('1' * 20)}].all(x{level}, " for level in range(
         ("fair = 'net.tx'\nwho = 'true'", 'unknown key "who"'),
         ("fair = 'net.tx'\nweights = {vu = 2}", 'say of which: group = "affiliation"'),
         ("fair = 'net.tx'\ngroup = 'role'\nweights = {a = 0}", "weights lie above 0"),
+        ("fair = 'net.tx'\nweight_by = 'size'", "weight_by"),
         ("rank = 1", "is no name of a host"),
         ("rank = true\nhost = 'h'", "rank must be a whole number from -1000 to 1000"),
         ("allow = ['gpu']\nzone = 'UTC'", "zone is where `now` of who and when is read"),

@@ -61,6 +61,7 @@ def _granted(one: Granted) -> dict[str, Any]:
             "group": share.group,
             "weight": str(share.weight),
             "weights": {group: str(weight) for group, weight in share.weights},
+            "weight_by": share.weight_by,
         }
         for share in one.shares
     ]

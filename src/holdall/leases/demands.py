@@ -74,6 +74,14 @@ class Demands:
         """The names; what each demands its owner knows."""
         return tuple(sorted(self._all))
 
+    def empty(self, weights: Mapping[str, Exact] | None) -> "Demands":
+        """The same rule and step with other weights of groups, and nothing demanded yet."""
+        return Demands(step=self._step, rule=self._rule, weights=weights)
+
+    def names(self) -> list[Name]:
+        """Of all demands."""
+        return list(self._all)
+
     def copy(self) -> "Demands":
         """An independent twin."""
         twin = Demands(step=self._step, rule=self._rule, weights=self._weights)

@@ -222,6 +222,22 @@ class Shares:
             else 0
         )
 
+    # ------------------------------------------------------------ another division
+
+    def divide_among(self, groups: Mapping[str, Exact] | None) -> None:
+        """Weights of groups from now on; None: one level. What is granted stays until it is renewed. Walks all demands."""
+        before, self._demands = self._demands, self._demands.empty(groups)
+        for holder, lease in before.names():
+            wanted = self.parts[lease].wanted if lease else self._intents[holder][0]
+            self._put((holder, lease), wanted)
+
+    def reweigh(self, lease: str, weight: Exact, group: str) -> None:
+        """The lease's demand has this weight and group from now on. Raises KeyError."""
+        part = self.parts[lease]
+        part.wanted = replace(part.wanted, weight=weight, group=group)
+        if (part.holder, lease) in self._demands:
+            self._put((part.holder, lease), part.wanted)
+
     # ------------------------------------------------------------ the life of a lease
 
     def confirm(self, lease: str) -> None:

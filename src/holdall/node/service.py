@@ -291,6 +291,7 @@ class Service:
             self._reloading = asyncio.get_running_loop().create_task(self._reload_policies(fresh))
 
     async def _reload_policies(self, fresh: Settings) -> None:
+        divided = self._obeyed.divided
         try:
             more = await self._obeyed.reload(fresh.policy)
         except BadConfig as error:
@@ -298,6 +299,8 @@ class Service:
             return
         if more:
             self.log.warning(more)
+        if self._obeyed.divided != divided and self._loop is not None and HOST in self._loop.host.parts:
+            self._loop.put(HOST, Address(self._loop.host.node, NODE), self._obeyed.divide_among())
         self._reloaded(fresh)
         if self._reviewing is not None:
             self._reviewing.now(fresh.policy.revoke_grace_ms)

@@ -5,6 +5,7 @@ term that is asked about. What a request asks of other terms is not told, so a r
 """
 
 from collections.abc import Sequence
+from math import isqrt
 
 from holdall.leases.negotiation.interfaces import Allowed, Asker, Holding, TermAsk
 from holdall.model.terms import DURATION, Value
@@ -31,11 +32,13 @@ class PolicyOfFile:
         """What is left of a term, or of the lease duration; `amount` 0 refuses, None leaves all that is asked."""
         decision = evaluate([self._policy], self._question(ask, holdings), self._moments)
         found = decision.duration if ask.term == DURATION else decision.terms[ask.term]
-        group = next((share.group for share in found.shares if share.scope == self._scope), "")
+        share = next((one for one in found.shares if one.scope == self._scope), None)
+        group = "" if share is None else share.group
+        weight = 1 if share is None or share.weight_by == "equal" else root(found.amount)
         if found.amount == found.asked:
-            return Allowed(group=group)
+            return Allowed(weight=weight, group=group)
         assert isinstance(found.amount, int)  # noqa: S101  # only amounts are lessened, and what is refused is 0
-        return Allowed(amount=found.amount, rule=found.rule, group=group)
+        return Allowed(found.amount, found.rule, weight, group)
 
     def revoked_by(self, ask: TermAsk, holdings: Sequence[Holding]) -> str:
         """The rule with `revoke` that ends a live lease with so much of the term; empty: none does."""
@@ -58,6 +61,14 @@ class PolicyOfFile:
                 if one.term == ask.term and not isinstance(one.amount, bool | str)
             ],
         )
+
+
+def root(amount: Value) -> int:
+    """A weight that grows with the square root of an amount, in millionths of it; only what weights are to each other counts.
+
+    Of what policy leaves: who asks for more than he may have does not weigh more by it.
+    """
+    return 1 if isinstance(amount, str) or amount < 1 else isqrt(amount * 10**12)
 
 
 def agent_of(asker: Asker) -> Agent:

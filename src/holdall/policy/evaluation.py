@@ -17,7 +17,18 @@ import msgspec
 
 from holdall.model.terms import DURATION, Value
 from holdall.policy.conditions import Asked, Moments, Truth, Verdict, applies
-from holdall.policy.rules import Agent, Allow, AnyRule, Deny, Fair, Limit, Policy, Scope, covers
+from holdall.policy.rules import (
+    Agent,
+    Allow,
+    AnyRule,
+    Deny,
+    Fair,
+    Limit,
+    Policy,
+    Scope,
+    WeightBy,
+    covers,
+)
 
 DEFAULT_RULE = "policy.access"
 """Named as the refusing rule where no `allow` applies."""
@@ -68,6 +79,8 @@ class Share(msgspec.Struct, frozen=True):
     group: str
     weight: Fraction
     weights: tuple[tuple[str, Fraction], ...]
+    weight_by: WeightBy = "equal"
+    """How the members of a group weigh against each other."""
 
 
 class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -267,9 +280,11 @@ class _Judge:
     def _share(self, policy: Policy, rule: Fair, name: str) -> Share:
         group = rule.group_of(self._ask.agent)
         weight = rule.weight(group)
-        among = f"in group {group!r}, weight {weight}" if rule.group else "each holder alike"
+        members = "each holder alike" if rule.weight_by == "equal" else "each by the root of what it asks"
+        among = f"in group {group!r}, weight {weight}" if rule.group else members
+        among += f"; in it {members}" if rule.group and rule.weight_by != "equal" else ""
         self._say(policy, rule, name, Verdict(Truth.YES), f"divides what is scarce: {among}")
-        return Share(rule.name, rule.scope, group, weight, rule.weights)
+        return Share(rule.name, rule.scope, group, weight, rule.weights, rule.weight_by)
 
     def _say(
         self,

@@ -54,7 +54,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "allow": (*_COMMON, "allow"),
     "deny": (*_COMMON, "deny", "revoke"),
     "limit": (*_COMMON, "limit", "per", "max", "fraction", "revoke"),
-    "fair": ("name", "fair", "group", "weights", "scope"),
+    "fair": ("name", "fair", "group", "weights", "scope", "weight_by"),
     "rank": ("name", "rank", "host"),
 }
 _UNITS: tuple[TermUnit, ...] = (*get_args(BaseUnit), "function")
@@ -233,6 +233,7 @@ class _Reader:
             group=group_by,
             weights=tuple(sorted(weights)),
             scope=entry.choice("scope", "host", ("host", "location")),
+            weight_by=entry.choice("weight_by", "equal", ("equal", "sqrt")),
         )
 
     def _rank(self, entry: Entry) -> Rank:

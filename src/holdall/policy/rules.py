@@ -14,6 +14,7 @@ from holdall.model.quantities import BaseUnit
 
 Access: TypeAlias = Literal["allow", "deny"]
 Per: TypeAlias = Literal["holder", "affiliation", "all", "lease"]
+WeightBy: TypeAlias = Literal["equal", "sqrt"]
 Scope: TypeAlias = Literal["host", "location"]
 TermUnit: TypeAlias = BaseUnit | Literal["function"]
 
@@ -104,6 +105,8 @@ class Fair(Rule, frozen=True, kw_only=True, tag="fair"):
     group: Literal["", "affiliation", "role"] = ""
     weights: tuple[tuple[str, Fraction], ...] = ()
     scope: Scope = "host"
+    weight_by: WeightBy = "equal"
+    """Of members: all alike, or each by the square root of what it asks."""
 
     def weight(self, group: str) -> Fraction:
         """Of a group; 1 when the file names none."""

@@ -138,6 +138,31 @@ def test_a_capacity_that_shrinks_or_grows_keeps_what_is_granted_until_it_is_rene
         assert granted(nodes, "r3", 100_000) == 100_000
 
 
+def test_other_weights_of_groups_are_obeyed_at_the_next_renewals(nodes: Together) -> None:
+    share = '[[rule]]\nname = "share"\nfair = "net.tx"\ngroup = "affiliation"\nweights = { prague = 3 }\n'
+    paths = obeying(nodes, file=ALLOW + share)
+    start(nodes, "lab2", "", location="brno")
+    with Client(nodes, "lab1") as one, Client(nodes, "lab2") as other:
+        until(lambda: other.row("prague") is not None, "lab2 knows prague")
+        first = one.offer(wants("r1", 100_000, duration=600_000), take=True)
+        assert isinstance(first, f.LeaseIs), first
+        assert isinstance(other.offer(wants("r2", 100_000)), f.NoOffer)
+        assert _renewed(one, first) == 75_000
+        second = other.offer(wants("r3", 100_000, duration=600_000), take=True)
+        assert isinstance(second, f.LeaseIs), second
+        assert second.document.term("net.tx").granted == 25_000
+        reloaded(nodes, paths["file"], ALLOW + share.replace("prague = 3", "brno = 4"))
+        assert [_renewed(one, first), _renewed(other, second)] == [20_000, 80_000]
+
+
+def _renewed(client: Client, lease: f.LeaseIs) -> int:
+    answer = client.ask(f.RenewLease(lease.document.lease))
+    assert isinstance(answer, f.LeaseIs), answer
+    found = answer.document.term("net.tx").granted
+    assert isinstance(found, int)
+    return found
+
+
 def _max(client: Client) -> int | None:
     found = client.ask(f.AskTemplates("prague"))
     assert isinstance(found, f.TemplatesAre)

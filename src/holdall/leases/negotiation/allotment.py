@@ -131,7 +131,7 @@ class Allotments:
         for name in self._capacities(record.terms):
             self.sharings[name].release(record.party)
         for part in (rest, cut):
-            self.restore(part.party, part.asker.holder, part.wanted, part.terms)
+            self.restore(part)
 
     def over(
         self,
@@ -155,16 +155,26 @@ class Allotments:
         for name in self._capacities(terms):
             self.sharings[name].drained(party)
 
-    def restore(
-        self, party: str, holder: str, wanted: Mapping[str, RequestedTerm], terms: Sequence[TermStatus]
-    ) -> None:
-        """The party had this before a restart. Its demand is what it asked for then."""
-        for status in terms:
-            known = status.name in self.sharings
-            if known and status.kind == "capacity" and isinstance(status.granted, int):
-                asked = wanted[status.name].amount if status.name in wanted else status.granted
-                demand = max(int(asked), status.granted)
-                self.sharings[status.name].restore(holder, party, Wanted(demand), status.granted)
+    def restore(self, record: HeldLease) -> None:
+        """The record's party had this before. Its demand is what it asked for then, by the policy in force."""
+        granted = {one.name: one.granted for one in record.terms}
+        for name in self._capacities(record.terms):
+            wanted = self._again(record, name)
+            self.sharings[name].restore(record.asker.holder, record.party, wanted, int(granted[name]))
+
+    def divide_among(self, groups: Mapping[str, Mapping[str, str]]) -> None:
+        """Weights of the groups among which each capacity is divided first; one that is not here has one level."""
+        for name, sharing in self.sharings.items():
+            weights = groups.get(name)
+            sharing.divide_among(
+                None if weights is None else {one: Fraction(text) for one, text in weights.items()}
+            )
+
+    def reweigh(self, record: HeldLease) -> None:
+        """What the record's party demands counts as the policy in force says."""
+        for name in self._capacities(record.terms):
+            wanted = self._again(record, name)
+            self.sharings[name].reweigh(record.party, wanted.weight, wanted.group)
 
     def offers(self, template: Template) -> None:
         """From now on. Of a capacity that has shrunk nothing is free before enough of it has come back."""
@@ -239,6 +249,15 @@ class Allotments:
             given[name] = _status(name, self.template, asked, granted)
             taken.append(given[name])
         return None
+
+    def _again(self, record: HeldLease, name: str) -> Wanted:
+        """What is demanded of a capacity that the record has. What policy caps it to, it is told at its renewal."""
+        granted = next(int(one.granted) for one in record.terms if one.name == name)
+        asked = record.wanted[name].amount if name in record.wanted else granted
+        demand = max(int(asked), granted)
+        ask = TermAsk(record.asker, name, demand, record.duration, self.sharings[name].capacity)
+        allowed = self._policy.may_have(ask, ())
+        return Wanted(demand, allowed.weight, allowed.group)
 
     def _allowed(self, question: Question, name: str, holdings: Sequence[Holding]) -> Allowed:
         sharing = self.sharings.get(name)

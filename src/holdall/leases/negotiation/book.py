@@ -3,7 +3,7 @@
 Source: lease negotiation, sections 4.5, 8.1 and 10.1.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import msgspec
 
@@ -18,10 +18,11 @@ from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.states import OPEN, TERMINAL, Occurrence, following, is_legal
 from holdall.leases.negotiation.used import Uses
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
-from holdall.model.terms import LeaseDocument, TermState, TermStatus, TermUse
+from holdall.model.terms import Kind, LeaseDocument, TermState, TermStatus, TermUse
 from holdall.protocols.hooks import Effects
 
 PPM = 1_000_000
+_MEASURED = frozenset[Kind](("capacity", "time"))
 _OCCURS: dict[str, Occurrence] = {"expiry": "expire", "revoke": "revoke", "linger": "finish"}
 """Timer -> what it means for an active or draining lease."""
 
@@ -94,6 +95,8 @@ class HostBook:
             template=record.template,
             fence=record.fence,
             why=record.why,
+            before_end=record.before_end,
+            before_end_outcome=record.before_end_outcome,
         )
 
     def part(self, after: str) -> Leases:
@@ -198,6 +201,13 @@ class HostBook:
         for lease, rule in revoked(live, policy, self._capacity):
             self.revoke(lease, grace_ms, f"rule {rule} of the host's policy", out)
 
+    def divide_among(self, groups: Mapping[str, Mapping[str, str]]) -> None:
+        """By the policy in force; who has something has it until it is renewed, and its demand counts anew."""
+        self.allotments.divide_among(groups)
+        for one in self.held.values():
+            if one.state not in TERMINAL:
+                self.allotments.reweigh(one)
+
     def units_lost(self, hold: str, pool: str, out: Effects) -> None:
         """Its pool's manager has taken units away: what is held or leased with them is over."""
         record = self.held.get(hold)
@@ -230,11 +240,14 @@ class HostBook:
             self._measured[message.lease] = message.terms
 
     def used(self, message: m.UseIs, holder: str, out: Effects) -> None:
-        """From whoever forwards for the holder; of what is no capacity of the lease nothing is taken."""
+        """From whoever keeps the holder to it; of what is no capacity or time of the lease nothing is taken."""
         record = self.of(message.lease, holder)
         if record is None or record.state in TERMINAL:
             return
-        names = {one.name for one in record.terms if one.kind == "capacity"}
+        if message.before_end not in {"", record.before_end_outcome}:
+            record = msgspec.structs.replace(record, before_end_outcome=message.before_end)
+            self.lodge(record, out)
+        names = {one.name for one in record.terms if one.kind in _MEASURED}
         told = tuple(one for one in message.uses if one.name in names)
         self._measure(record, self.uses.tell(record.lease, message.meter, told, self.now_ms, out))
 
@@ -248,10 +261,10 @@ class HostBook:
                 used=use.used,
                 denied=use.denied,
                 violated_s=use.violated_s,
-                enforced="process",
+                enforced=use.enforced,
             )
             for status in record.terms
-            if status.kind == "capacity" and (use := uses.get(status.name)) is not None
+            if status.kind in _MEASURED and (use := uses.get(status.name)) is not None
         )
 
     def use_of(self, lease: str, term: str) -> TermStatus | None:
@@ -292,7 +305,7 @@ class HostBook:
         if record.state in TERMINAL:
             out.append(SetTimer(f"keep/{record.hold}", self.settings.keep_ms))
             return
-        self.allotments.restore(record.party, record.asker.holder, record.wanted, record.terms)
+        self.allotments.restore(record)
         if record.state == "active":
             self.begins(record, out)
             if record.revoked_after_ms is not None:

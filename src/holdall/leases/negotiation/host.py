@@ -230,6 +230,8 @@ class HostManager:
                 self._drain(message, out)
             case h.Offers(template):
                 self._offers(template, out)
+            case h.DivideAmong(groups):
+                self.book.divide_among(groups)
             case h.Review(grace_ms):
                 self.book.review(self._policy, grace_ms, out)
             case h.Undrain():

@@ -119,6 +119,15 @@ class Offers(msgspec.Struct, frozen=True, tag="offers"):
     template: Template
 
 
+class DivideAmong(msgspec.Struct, frozen=True, tag="divide_among"):
+    """From the node's driver: the policy in force divides capacities in another way than before.
+
+    `groups`: term -> weights of the groups among which it is divided first, as fractions; of one that is not here: none.
+    """
+
+    groups: dict[str, dict[str, str]] = {}
+
+
 HostNeighbour: TypeAlias = (
     WantUnits
     | KeepUnits
@@ -135,6 +144,7 @@ HostNeighbour: TypeAlias = (
     | Undrain
     | Review
     | Offers
+    | DivideAmong
 )
 
 CODEC.register("negotiation-host", HostNeighbour)

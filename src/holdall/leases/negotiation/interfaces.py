@@ -137,6 +137,14 @@ class Sharing(Protocol):
         """One of them. Raises KeyError."""
         ...
 
+    def divide_among(self, groups: Mapping[str, Exact] | None) -> None:
+        """Weights of groups from now on; None: one level."""
+        ...
+
+    def reweigh(self, lease: str, weight: Exact, group: str) -> None:
+        """A part's demand has these from now on. Raises KeyError."""
+        ...
+
     def restore(self, holder: str, lease: str, wanted: Wanted, granted: int) -> None:
         """A part that was granted before a restart, whatever is free."""
         ...

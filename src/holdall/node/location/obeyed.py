@@ -8,6 +8,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
+from holdall.leases.negotiation.host_messages import DivideAmong
 from holdall.leases.negotiation.interfaces import Allowed, Holding, TermAsk
 from holdall.leases.sorted_sums import Exact
 from holdall.node.location.configured import PolicySettings
@@ -41,6 +44,23 @@ class Obeyed:
         """Whether a rule of either file may end live leases."""
         files = (one.file for one in (self._host, self._location) if one is not None)
         return any(isinstance(rule, Deny | Limit) and rule.revoke for file in files for rule in file.rules)
+
+    @property
+    def divided(self) -> tuple[Fair, ...]:
+        """The rules by which this host divides its capacities."""
+        rules = () if self._host is None else self._host.file.rules
+        return tuple(
+            msgspec.structs.replace(rule, line=0)
+            for rule in rules
+            if isinstance(rule, Fair) and rule.scope == "host"
+        )
+
+    def divide_among(self) -> DivideAmong:
+        """For the host's manager, after `divided` has changed."""
+        weights = {} if self._host is None else _weights(self._host.file)
+        return DivideAmong(
+            {term: {group: str(one) for group, one in of.items()} for term, of in weights.items()}
+        )
 
     async def reload(self, settings: PolicySettings) -> str:
         """Obey what the files say now. Raises BadConfig; nothing is changed then. Returns what needs a new start, or "".

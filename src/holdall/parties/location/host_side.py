@@ -86,7 +86,9 @@ class HostSide:
             return self.manager.handle(Received(sender, message.message))
         if isinstance(message, h.Drain | h.Undrain) and sender != self._agent:
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: that is not for it to say")
-        if isinstance(message, h.Review | h.Offers) and sender != Address(self._own.node, NODE):
+        if isinstance(message, h.Review | h.Offers | h.DivideAmong) and sender != Address(
+            self._own.node, NODE
+        ):
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: that is not for it to say")
         if isinstance(message, _OF_AGENT):
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: for whom?")
