@@ -21,9 +21,10 @@ from holdall.client.scope import BEGUN_ENV, LEASE_ENV
 from holdall.client.wishes import default_agent
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.grace import GRACE_MS
+from holdall.guardian.reaching import is_remote
 from holdall.guardian.signals import Signals
 from holdall.model import frames
-from holdall.model.errors import BadSpec, NotGranted, Unreachable, WouldDeadlock
+from holdall.model.errors import BadSpec, NotGranted, Refused, Unreachable, WouldDeadlock
 from holdall.model.run_frames import (
     COMMAND_BYTES_MAX,
     SIGNALS_MAX,
@@ -61,7 +62,13 @@ def place_of(wishes: Wishes) -> str | None:
     """The other node that the command is to run on; None: this one. Raises as a `Conversation`."""
     if not wishes.on:
         return None
-    with Conversation(find_node(wishes.url or None), agent=default_agent()) as node:
+    where = find_node(wishes.url or None)
+    with Conversation(where, agent=default_agent()) as node:
+        if wishes.on == node.welcome.node and is_remote(where):
+            raise Refused(
+                f"{wishes.on} is on another host and is the node that is asked, which begins commands only for users there. "
+                "Leave --on out to run it here; to run it there log in there, or let a job do it: holdall job run"
+            )
         if wishes.on == node.welcome.node:
             return None
         if wishes.on != ANY:

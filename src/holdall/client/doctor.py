@@ -7,10 +7,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from holdall.client.address import find_socket
+from holdall.client.address import URL_ENV, find_node
 from holdall.client.conversation import Conversation
 from holdall.client.doctor_bus import SHOWN_MAX, bus_findings, peer_findings
+from holdall.client.doctor_remote import remote_findings
 from holdall.client.finding import Finding
+from holdall.guardian.reaching import is_remote
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.errors import HoldallError
@@ -27,10 +29,13 @@ OLDEST_PLAUSIBLE_SECONDS = 1_764_000_000
 
 
 def examine(config: Path | None, url: str) -> list[Finding]:
-    """All findings, in the order in which a person would mend them."""
+    """All findings, in the order in which a person would mend them. Of a node on another host: this host's, and those there."""
     from importlib.metadata import version
 
     findings = [_clock(), _rate(), _system(), _enforcement()]
+    named = url or os.environ.get(URL_ENV, "")
+    if is_remote(named):
+        return [*findings, *remote_findings(named, version("holdall"))]
     settings_finding, settings = _configuration(config)
     findings.append(settings_finding)
     if settings is not None:
@@ -110,7 +115,7 @@ def _configuration(config: Path | None) -> tuple[Finding, "Settings | None"]:
 
 
 def _ask(url: str, what: Literal["node", "pools"] = "node") -> frames.Listing:
-    with Conversation(str(find_socket(url or None))) as node:
+    with Conversation(find_node(url or None)) as node:
         return node.listing(frames.Ask(n=node.number(), what=what, local=what == "pools"))
 
 

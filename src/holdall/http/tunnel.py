@@ -1,8 +1,9 @@
 """Frames over HTTP: `GET /v1/frames` with `Upgrade: holdall` becomes a connection to the node's own socket.
 
 With it the command line works from other hosts. The caller is known by an access token (or by the kernel, over `http.sock`);
-the first frame, a Hello, is rewritten to say for whom this server asks. All later bytes pass as they are: the node
-judges each frame for that user, as it judges those of its own socket.
+the first frame, a Hello, is rewritten to say for whom this server asks, and that it is no process of this host: what such a
+client holds ends by silence only. All later bytes pass as they are: the node judges each frame for that user, as it judges
+those of its own socket.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ TUNNELS_MAX = 100
 TUNNELS_OF_ONE_MAX = 25
 """Of one user, so that others have their share."""
 HELLO_SECONDS_MAX = 10.0
+DEAD_SECONDS = 30
+"""A peer that has confirmed nothing for so long is gone."""
 PIECE_BYTES = 1 << 16
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: holdall\r\n\r\n"
 
@@ -113,7 +116,7 @@ class Tunnels:
         async with asyncio.timeout(HELLO_SECONDS_MAX):
             hello = await _hello(reader)
             node_reader, node_writer = await asyncio.open_unix_connection(self._place.orders.socket)
-        node_writer.write(frames.pack(msgspec.structs.replace(hello, for_uid=caller.uid)))
+        node_writer.write(frames.pack(msgspec.structs.replace(hello, for_uid=caller.uid, pid=0)))
         ways = [
             asyncio.ensure_future(_pass_on(reader, node_writer)),
             asyncio.ensure_future(_pass_on(node_reader, writer)),
@@ -148,10 +151,13 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """A peer whose host is gone is noticed some day."""
+    """A peer whose host or network is gone is noticed soon: it comes again, and each user has only so many connections."""
     peer: socket.socket = writer.get_extra_info("socket")
     if peer.family != socket.AF_UNIX:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAD_SECONDS)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_SECONDS)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000)
 
 
 def _refusal(detail: ProblemDetail) -> bytes:

@@ -62,7 +62,10 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     session: Text = ""
     secret: Text = ""
     for_uid: Number | None = None
-    """Only from the HTTP server that the node has started: the user for whom it asks. From anybody else: refused."""
+    """Only from the HTTP server that the node has started: the user for whom it asks. From anybody else: refused.
+
+    With `pid` 0: for a client on another host, which runs its commands there.
+    """
 
 
 class Claim(msgspec.Struct, frozen=True, tag="claim"):

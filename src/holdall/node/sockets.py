@@ -245,6 +245,8 @@ class Connection(asyncio.Protocol):
                     self._refuse("only the node's own HTTP server asks for other users.")
                     return
                 self._uid = frame.for_uid
+                if not frame.pid:
+                    self._pid = self._started = 0  # on another host: the end of our own server is not its end
                 user = user_name(self._uid)
             self._is_known = True
             self._cancel_deadline()

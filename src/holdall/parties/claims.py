@@ -16,6 +16,7 @@ from holdall.parties.messages import Asked, Prepared
 from holdall.parties.nested import Nested
 from holdall.parties.parking import Parking
 from holdall.parties.planning.places import (
+    NOWHERE,
     UNITS_MAX,
     Placement,
     fits_a_lease,
@@ -136,7 +137,8 @@ class Claims:
         names = {name for need in frame.needs for option in need.options for name in option.pools}
         facts = system.own_facts(names)
         others = system.other_facts(names)
-        own = self._state.own
+        # What runs on a host without a node is near to no node's own pools: see `ClaimRecord.is_outside`.
+        own = self._state.own if session.record.pid or not frame.guarded else NOWHERE
         untold = frame.allow_future and system.is_untold()
         hopes = frame.allow_future and not others
         placed = place(frame.needs, facts, own, allow_future=hopes, now=frame.now, untold=untold)

@@ -5,7 +5,7 @@ from holdall.model.errors import BadSpec, NeverSatisfiable, NotGranted, Refused
 from holdall.model.names import NEEDS_MAX, pool_name, short_id
 from holdall.parties.finding import per_node, units_named
 from holdall.parties.granting import Granting, needs_served
-from holdall.parties.planning.places import place, readable
+from holdall.parties.planning.places import NOWHERE, place, readable
 from holdall.parties.planning.ways import Unplaceable, is_free, vectors_of
 from holdall.parties.refusals import Refusal, Refusals
 from holdall.parties.state import Claim, Session, State
@@ -81,7 +81,8 @@ class Exchanging:
         names = {name for need in frame.add for option in need.options for name in option.pools}
         system = self._state.system
         facts = system.facts(names)
-        placed = place(frame.add, facts, self._state.own, now=True)
+        own = NOWHERE if claim.record.is_outside else self._state.own
+        placed = place(frame.add, facts, own, now=True)
         if isinstance(placed, Unplaceable):
             why = self._refusals.never(session, frame.add, record.reason, short=placed.need)
             return Refusal(NeverSatisfiable.code, self._refusals.never_text(placed), why)

@@ -128,6 +128,11 @@ class ClaimRecord(msgspec.Struct, frozen=True, tag="claim"):
         return (self.claim, *self.companions)
 
     @property
+    def is_outside(self) -> bool:
+        """Its command runs on a host without a node, where no pool of reach `host` is of use to it."""
+        return self.guarded and not self.pid
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Ids of the nodes that it has units of, ascending."""
         return tuple(sorted({grant.node for grant in self.grants}))

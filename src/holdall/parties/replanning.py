@@ -11,7 +11,7 @@ import msgspec
 
 from holdall.parties.neighbours import NeighboursChanged
 from holdall.parties.parking import Parking, names_of, spots_of
-from holdall.parties.planning.places import Placement, fits_a_lease, place, placements, within
+from holdall.parties.planning.places import NOWHERE, Placement, fits_a_lease, place, placements, within
 from holdall.parties.planning.spreading import Spot
 from holdall.parties.planning.ways import PoolFacts, Unplaceable, is_free, vectors_of
 from holdall.parties.records import ClaimRecord, Way
@@ -203,7 +203,7 @@ class Replanning:
         placed = place(
             record.needs,
             facts,
-            self._state.own,
+            NOWHERE if record.is_outside else self._state.own,
             allow_future=record.allow_future,
             wide=True,
             now=record.now,

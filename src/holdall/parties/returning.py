@@ -107,8 +107,9 @@ class Returning:
             for ttl_ms in sorted(session.ttls):
                 state.arm_silence(session, ttl_ms)
             record = session.record
-            watch = WatchProcess(record.session, record.pid, record.started)
-            state.out.append(Send(Address(state.settings.node, PROCESSES), watch))
+            if record.pid:  # else it is on another host
+                watch = WatchProcess(record.session, record.pid, record.started)
+                state.out.append(Send(Address(state.settings.node, PROCESSES), watch))
 
     def _arm_wait(self, claim: Claim) -> None:
         record = claim.record

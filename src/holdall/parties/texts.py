@@ -44,7 +44,7 @@ def never(found: Unplaceable, pools: Sequence[PoolFacts], node: str, others: Seq
     if exist:
         text = f"{begin} — {_units_exist(exist, 'such unit')} ({where})."
         if found.elsewhere:
-            text += f" {_only_there(found.elsewhere, 'More')}"
+            text += f" {_only_there(found.elsewhere, 'More', node)}"
         return f"{text} Ask for ≤ {exist}, {relax}or add --allow-future."
     nothing = _nothing_matches(found.selector, pools, node, others)
     return f"{begin} — {nothing} See: holdall pools. Or add --allow-future."
@@ -72,16 +72,18 @@ def _out_of_reach(found: Unplaceable, node: str) -> str:
             f'reach = "host": one need on it stays on the node where the command runs ({here[0]}). '
             "Ask for fewer units, or write the needs one by one."
         )
-    return _only_there(found.elsewhere, "such units") + " Or add --allow-future."
+    return _only_there(found.elsewhere, "such units", node) + " Or add --allow-future."
 
 
-def _only_there(elsewhere: Sequence[PoolFacts], what: str) -> str:
+def _only_there(elsewhere: Sequence[PoolFacts], what: str, node: str) -> str:
     exist = sum(facts.total for facts in elsewhere)
     best = max(elsewhere, key=lambda facts: (facts.total, facts.free))
     are = f"{_units_exist(exist, 'such unit')}" if what == "such units" else f"{what} exist"
+    place = "elsewhere" if best.at != node else "there"
+    how = f"--on {best.at}." if best.at != node else "log in there, or let a job do it: holdall job run."
     return (
-        f'{are} elsewhere ({_where(elsewhere, "")}), but pool {best.name} has reach = "host": it is used only '
-        f"where the command runs. Run it there: --on {best.at}."
+        f'{are} {place} ({_where(elsewhere, "")}), but pool {best.name} has reach = "host": it is used only '
+        f"where the command runs. Run it there: {how}"
     )
 
 

@@ -28,6 +28,8 @@ from holdall.parties.planning.ways import (
 from holdall.parties.records import Share, Way
 from holdall.protocols.vocabulary import ALL, Vector
 
+NOWHERE = ""
+"""As a claim's own node: its command runs on the host of none."""
 PLACEMENTS_MAX = 4
 """Places of one claim that are asked at a time; one at each node at most, and one over several nodes."""
 NODES_LOOKED_AT = 16
