@@ -3,75 +3,42 @@
 import contextlib
 import http.client
 import json
+import signal
 import socket
 import ssl
-import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
-from node.lab import CONFIG, lab
+from node.lab import lab
 from node.waiting import until
-from system.web import WITHIN_S, Web
+from system.secure import Secure, serve_with_tls, wire_to
+from system.web import WITHIN_S
 
-from holdall.bus.certificates import issue, new_authority, new_key, request
 from holdall.client.conversation import Conversation
 from holdall.client.http_socket import ask_http
 from holdall.guardian.remote import connect
 from holdall.http.tunnel import TUNNELS_OF_ONE_MAX
 from holdall.model import frames
-from holdall.model.errors import BadSpec, HoldallError, Refused, Unreachable
+from holdall.model.errors import (
+    BadConfig,
+    BadSpec,
+    HoldallError,
+    LeaseLost,
+    NeverSatisfiable,
+    Refused,
+    Unreachable,
+)
 
 pytestmark = pytest.mark.system
-USAGE = 64
-
-
-class Secure(Web):
-    """As Web, over TLS; its certificate is for 127.0.0.1 and is signed by `authority`."""
-
-    @property
-    def authority(self) -> str:
-        return str(self.node.folder / "authority.pem")
-
-    @property
-    def url(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
-
-    @property
-    def port(self) -> int:
-        (line,) = [one for one in self.node.said().splitlines() if one.startswith("health ")]
-        return int(line.rpartition(":")[2].partition("/")[0])
-
-    def listed(self, what: str) -> frames.Listing:
-        with self.node.client() as client:
-            return client.listing(what)
-
-    def typed(self, *arguments: str, url: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        environment = {**self.node.environment, "HOLDALL_URL": url, **more}
-        return subprocess.run(
-            [sys.executable, "-m", "holdall.cli", *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Secure]:
     with lab() as node:
-        authority_key, key = new_key(), new_key()
-        authority = new_authority("test", authority_key)
-        certificate = issue(authority, authority_key, request("lab-1", key), "lab-1", addresses=["127.0.0.1"])
-        for name, data in (("authority.pem", authority), ("lab.pem", certificate), ("lab.key", key)):
-            (node.folder / name).write_bytes(data)
-        text = CONFIG.replace('listen = "off"', 'listen = "127.0.0.1:0"')
-        node.configure(text + '\n[http]\ncertificate = "lab.pem"\nkey = "lab.key"\n')
-        node.start("--new")
-        yield Secure(node)
+        yield serve_with_tls(node)
 
 
 def test_the_api_is_served_over_tls_1_3_and_only_so(site: Secure) -> None:
@@ -103,41 +70,144 @@ def test_the_api_is_served_over_tls_1_3_and_only_so(site: Secure) -> None:
             plain.getresponse()
 
 
-def test_the_command_line_works_over_https_with_a_token_as_it_does_here(site: Secure) -> None:
-    here = f"unix://{site.node.socket}"
-    made = site.typed("token", "create", "ci", "--json", url=here)
+def test_listings_and_leases_work_over_https_with_a_token_as_they_do_here(site: Secure) -> None:
+    here = {**site.node.environment, "HOLDALL_URL": f"unix://{site.node.socket}"}
+    made = site.typed(here, "token", "create", "ci", "--json")
     assert made.returncode == 0, made.stderr
-    token = json.loads(made.stdout)["token"]["token"]
-    there = {"url": site.url, "HOLDALL_ACCESS_TOKEN": token, "SSL_CERT_FILE": site.authority}
+    there = site.there(json.loads(made.stdout)["token"]["token"])
 
-    lease = site.typed("lease", "--need", "psu:2", "--for", "1h", "--reason", "far", **there)
+    lease = site.typed(there, "lease", "--need", "psu:2", "--for", "1h", "--reason", "far")
     assert lease.returncode == 0, lease.stderr
-    pools = site.typed("pools", "--json", **there)
+    pools = site.typed(there, "pools", "--json")
     assert json.loads(pools.stdout)["pools"] == json.loads(msgspec.json.encode(site.listed("pools").pools)), (
         pools.stderr
     )
     (row,) = site.listed("who").leases
     assert (row.reason, len(row.units)) == ("far", 2)
     # A claim that waits keeps its place by words from afar, and is granted when its turn comes.
-    waiting = subprocess.Popen(
-        [sys.executable, "-m", "holdall.cli", "lease", "--need", "psu:1", "--for", "1h", "--wait", "1m"],
-        env={
-            **site.node.environment,
-            "HOLDALL_URL": site.url,
-            **{k: v for k, v in there.items() if k != "url"},
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    waiting = site.begun(there, "lease", "--need", "psu:1", "--for", "1h", "--wait", "1m")
     until(lambda: site.listed("queue").waits, "it waits")
-    assert site.typed("release", lease.stdout.strip(), **there).returncode == 0
-    key, _ = waiting.communicate(timeout=60)
-    assert waiting.returncode == 0
+    assert site.typed(there, "release", lease.stdout.strip()).returncode == 0
+    key, said = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, said
     assert [unit.name for one in site.listed("who").leases for unit in one.units] == ["psu-1"]
-    run = site.typed("run", "--need", "psu:1", "--", "true", **there)
-    assert (run.returncode, "a node on this host" in run.stderr) == (USAGE, True)
-    assert site.typed("release", key.strip(), **there).returncode == 0
+    assert site.typed(there, "release", key.strip()).returncode == 0
+
+
+def test_tokens_are_made_on_the_nodes_host_only_and_ended_from_afar(site: Secure) -> None:
+    there = site.there(site.token("kept"))
+    more = site.typed(there, "token", "create", "more")
+    assert (more.returncode, "on the node's host only" in more.stderr) == (Refused.exit_status, True)
+    site.token("old")
+    ended = site.typed(there, "token", "end", "old")
+    assert ended.returncode == 0, ended.stderr
+    listed = json.loads(site.typed(there, "token", "list", "--json").stdout)["tokens"]
+    assert {"kept", "old", "more"} & {row["name"] for row in listed} == {"kept"}
+
+
+def test_a_run_over_https_has_its_lease_there_and_its_command_here(site: Secure) -> None:
+    there = site.there(site.token("run"))
+    # What the command starts is in its scope, over the same way.
+    script = 'echo "$HOLDALL_UNITS_PSU at $HOLDALL_URL"; holdall show --json >&2; exit 7'
+    words = ("run", "--need", "psu:2", "--reason", "afar", "--", "sh", "-c")
+    run = site.typed({**there, "PATH": f"{Path(sys.executable).parent}:{there['PATH']}"}, *words, script)
+    assert (run.returncode, run.stdout) == (7, f"psu-1,psu-2 at {site.url}\n"), run.stderr
+    assert '"reason": "afar"' in run.stderr or '"reason":"afar"' in run.stderr
+    assert site.listed("who").leases == ()
+    # The command does not run on the node's host, where alone these units are of use.
+    gpu = site.typed(there, "run", "--need", "gpu", "--", "true")
+    assert (gpu.returncode, "let a job do it" in gpu.stderr) == (NeverSatisfiable.exit_status, True), (
+        gpu.stderr
+    )
+    on = site.typed(there, "run", "--on", "lab-1", "--need", "gpu", "--", "true")
+    assert (on.returncode, "let a job do it" in on.stderr) == (Refused.exit_status, True), on.stderr
+
+
+def test_a_run_outlives_a_broken_connection_and_ends_before_its_lease_when_none_comes_back(
+    site: Secure, tmp_path: Path
+) -> None:
+    script = (
+        f"trap 'echo stopped >>{tmp_path}/log' TERM; echo begun >>{tmp_path}/log; while sleep 0.1; do :; done"
+    )
+    log = tmp_path / "log"
+    with wire_to(site) as wire:
+        environment = site.there(site.token("far"), f"https://127.0.0.1:{wire.port}")
+        run = site.begun(environment, "run", "--need", "board", "--ttl", "11s", "--", "sh", "-c", script)
+        until(log.exists, "it has begun")
+        before = wire.connections
+        wire.cut()
+        until(lambda: wire.connections > before, "it connects anew")
+        (lease,) = site.listed("who").leases
+        until(lambda: site.listed("who").leases[0].expires_ms > lease.expires_ms, "and renews the same lease")
+        assert site.listed("who").leases[0].lease == lease.lease
+        wire.close()
+        until(lambda: "stopped" in log.read_text(), "no renewal comes through, so it is stopped")
+        assert [one.lease for one in site.listed("who").leases] == [lease.lease], "the units are not free yet"
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == LeaseLost.exit_status
+    assert "no renewal was confirmed for 11 s (node unreachable" in said
+    until(lambda: not site.listed("who").leases, "it runs out there, too")
+
+
+def test_jobs_are_begun_shown_and_ended_over_https(site: Secure, tmp_path: Path) -> None:
+    there = {**site.there(site.token("job")), "CARRIED": "no"}
+    file = tmp_path / "night.toml"
+    file.write_text('[task.a]\nneeds = ["gpu"]\nrun = "echo $HOLDALL_UNITS_GPU $CARRIED; exit 3"\n')
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[task.a]\nneeds = ["gpu:9"]\nrun = "true"\n')
+    wrong = site.typed(there, "job", "run", str(bad))
+    assert (wrong.returncode, f"{bad}:2:" in wrong.stderr) == (BadConfig.exit_status, True), wrong.stderr
+    run = site.typed(there, "job", "run", str(file))
+    assert (run.returncode, "failed" in run.stderr) == (1, True), run.stderr
+    (job,) = json.loads(site.typed(there, "job", "list", "--json").stdout)["jobs"]
+    assert (job["name"], job["state"]) == ("night", "failed")
+    shown = json.loads(site.typed(there, "job", "show", job["job"], "--json").stdout)["job"]
+    assert shown["tasks"][0]["instances"][0]["attempts"][0]["status"] == 3
+    assert site.typed(there, "job", "logs", job["job"]).stdout == "0\n"
+    over = site.typed(there, "job", "cancel", job["job"])
+    assert (over.returncode, "is over already" in over.stderr) == (0, True)
+    assert site.typed(there, "job", "forget", job["job"]).returncode == 0
+    assert json.loads(site.typed(there, "job", "list", "--json").stdout)["jobs"] == []
+
+
+def test_the_doctor_looks_at_the_way_there_and_asks_the_nodes_own(site: Secure) -> None:
+    there = site.there(site.token("doctor"))
+    told = json.loads(site.typed(there, "doctor", "--json").stdout)["findings"]
+    found = {one["about"]: one for one in told}
+    assert "TLSv1.3, certificate trusted" in found["connection"]["text"]
+    assert found["token"]["state"] == found["lab-1 node"]["state"] == "ok"
+    assert "config" not in found  # of a node on this host, where there is none
+    lost = site.typed({**there, "HOLDALL_ACCESS_TOKEN": "other"}, "doctor", "--json")
+    (connection,) = [one for one in json.loads(lost.stdout)["findings"] if one["about"] == "connection"][1:]
+    assert (connection["state"], "is not known" in connection["text"]) == ("error", True)
+
+
+def test_bytes_are_forwarded_at_a_rate_that_is_leased_over_https(site: Secure) -> None:
+    there = site.there(site.token("proxy"))
+    wish = ("prague", "--term", "net.tx=200kB/s", "--duration", "10s", "--accept", "--json")
+    asked = site.typed(there, "location", "request", *wish)
+    assert asked.returncode == 0, asked.stderr
+    lease, size = json.loads(asked.stdout)["lease"]["lease"], 40_000
+    with socket.create_server(("127.0.0.1", 0)) as sink:
+        to = f"127.0.0.1:{sink.getsockname()[1]}"
+        proxy = site.begun(there, "proxy", "--lease", lease, "--listen", "0", "--to", to)
+        try:
+            assert proxy.stdout is not None
+            host, _, port = proxy.stdout.readline().strip().rpartition(":")
+            with socket.create_connection((host, int(port)), timeout=WITHIN_S) as sender:
+                sender.sendall(b"x" * size)
+                sender.shutdown(socket.SHUT_WR)
+                sink.settimeout(WITHIN_S)
+                receiver, _ = sink.accept()
+                with receiver:
+                    receiver.settimeout(WITHIN_S)
+                    assert sum(len(data) for data in iter(lambda: receiver.recv(1 << 16), b"")) == size
+        finally:
+            proxy.send_signal(signal.SIGTERM)
+            _, said = proxy.communicate(timeout=WITHIN_S)
+    assert proxy.returncode == 0, said
+    rows = json.loads(site.typed(there, "usage", "--by", "lease", "--json").stdout)["usage"]
+    assert [row["used"] for row in rows if (row["group"], row["term"]) == (lease, "net.tx")] == [size]
 
 
 def test_who_is_not_let_in_hears_why_and_what_to_do(site: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
