@@ -2,9 +2,11 @@
 
 import signal
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from holdall.guardian.enforcement.figures import CPU, MEMORY, PROCESSES, Kept, Limits
 from holdall.guardian.orders import BeforeEnd
+from holdall.model import terms
 from holdall.model.durations import finite_duration
 from holdall.model.errors import BadSpec
 from holdall.model.quantities import BaseUnit, parse_quantity
@@ -61,6 +63,18 @@ def read_before_end(text: str) -> BeforeEnd | None:
     if number:
         return BeforeEnd(lead_ms, signal=number)
     return BeforeEnd(lead_ms, command=("/bin/sh", "-c", what))
+
+
+def read_signal_before_end(text: str) -> terms.BeforeEnd | None:
+    """`--before-end LEAD:SIGNAL` of a negotiated lease; empty: nothing. Raises BadSpec."""
+    before = read_before_end(text)
+    if before is None:
+        return None
+    name = signal.Signals(before.signal).name.removeprefix("SIG") if before.signal else ""
+    if before.lead_ms < 1 or name not in get_args(terms.EndSignal):
+        known = ", ".join(get_args(terms.EndSignal))
+        raise BadSpec(f"--before-end {text[:80]!r}: write e.g. 10s:USR1, with one of {known}")
+    return terms.BeforeEnd(before.lead_ms, name)  # type: ignore[arg-type]  # it is one of them
 
 
 def _signal_named(text: str) -> int:

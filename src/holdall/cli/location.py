@@ -14,6 +14,10 @@ app = typer.Typer(
 Location = Annotated[str, typer.Argument(metavar="LOCATION", help="Its name. See: holdall location list")]
 Lease = Annotated[str, typer.Argument(metavar="LEASE", help="The id that the offer shows.")]
 Duration = Annotated[str, typer.Option("--duration", metavar="TIME", help="How long, e.g. 60s.")]
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- CMD ARGS…]", help="What to run while the lease is held, and held to it."),
+]
 Hold = Annotated[
     bool,
     typer.Option(
@@ -58,10 +62,12 @@ def templates(location: Location, json: Json = False, url: Url = "") -> None:
     "holdall location request prague --term gpu=2 --term net.tx=1MB/s --floor net.tx=100kB/s · "
     "holdall location request prague --term net.tx=50KiB/s --accept --hold · "
     "holdall location request prague --term gpu=1 --wait 5min --accept · "
-    "holdall location request prague --term gpu=1 --parts 4 (four of them, or none)"
+    "holdall location request prague --term gpu=1 --parts 4 (four of them, or none) · "
+    "holdall location request prague --term mem=4GiB --term stay=1h --before-end 10s:USR1 -- ./train"
 )
 def request(
     location: Location,
+    command: Command = None,
     term: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,17 +101,38 @@ def request(
             "--wait", metavar="TIME", help="Stand in line for so long if nothing can be offered now."
         ),
     ] = "",
+    before_end: Annotated[
+        str,
+        typer.Option(
+            "--before-end",
+            metavar="LEAD:SIGNAL",
+            help="So long before TERM the command gets a signal, e.g. 10s:USR1; with --hold it is said.",
+        ),
+    ] = "",
     accept: Annotated[bool, typer.Option("--accept", help="Take the offer at once.")] = False,
     hold: Hold = False,
     json: Json = False,
     url: Url = "",
 ) -> None:
-    """Ask for an offer. It binds the location for a few seconds; take it with: holdall location accept."""
+    """Ask for an offer. It binds the location for a few seconds; take it with: holdall location accept.
+
+    With a command the offer is taken at once, and the command runs while the lease is renewed, held to its cpu, mem and
+    stay. Exit status: the command's own; 79 when the lease was lost and the command stopped.
+    """
     from holdall.cli import location_asking
 
     location_asking.request(
         location_asking.Wish(
-            location, term or [], floor or [], weight or [], duration, template, replaces, wait
+            location,
+            term or [],
+            floor or [],
+            weight or [],
+            duration,
+            template,
+            replaces,
+            wait,
+            before_end,
+            command or (),
         ),
         url,
         parts=parts,
@@ -123,12 +150,20 @@ def offers(json: Json = False, url: Url = "") -> None:
     location_shown.offers(url, as_json=json)
 
 
-@app.command(epilog="Examples: holdall location accept L-… · holdall location accept L-… --hold")
-def accept(lease: Lease, hold: Hold = False, json: Json = False, url: Url = "") -> None:
-    """Take an offer: the lease begins, and runs out after its duration unless it is renewed."""
+@app.command(
+    epilog="Examples: holdall location accept L-… · holdall location accept L-… --hold · "
+    "holdall location accept L-… -- ./train"
+)
+def accept(
+    lease: Lease, command: Command = None, hold: Hold = False, json: Json = False, url: Url = ""
+) -> None:
+    """Take an offer: the lease begins, and runs out after its duration unless it is renewed.
+
+    With a command that is run while the lease is held, as by request.
+    """
     from holdall.cli import location_asking
 
-    location_asking.accept(lease, url, hold=hold, as_json=json)
+    location_asking.accept(lease, url, hold=hold, as_json=json, command=command or ())
 
 
 @app.command(epilog="Example: holdall location decline L-…")

@@ -14,6 +14,7 @@ from holdall.guardian.enforcement.figures import Figures
 from holdall.model import frames
 from holdall.model.durations import show_duration
 from holdall.model.names import short_id
+from holdall.model.terms import LeaseDocument
 from holdall.model.why import NeedWhy, Why
 
 PLAIN_EVERY_SECONDS = 30.0
@@ -73,6 +74,14 @@ class RunLines:
         self._write(
             f"granted   lease {short_id(granted.lease)}  {granted_units(granted)}   {waited}{ttl}{last}\n"
         )
+
+    def leased(self, lease: LeaseDocument, terms: str) -> None:
+        """A negotiated lease has begun."""
+        if self._json:
+            self._event("granted", lease=lease)
+            return
+        host, duration = plain(lease.host), show_duration(lease.duration)
+        self._write(f"granted   lease {plain(lease.lease)}  {terms} on {host}   for {duration}, renewing\n")
 
     def ended(self, event: str, text: str) -> None:
         """The end, where there is something to say about it."""

@@ -17,7 +17,15 @@ from holdall.model.errors import (
 )
 from holdall.model.quantities import BaseUnit, parse_quantity
 from holdall.model.refusals import Refusal
-from holdall.model.terms import LeaseRequest, RequestedTerm, Value, checked_request
+from holdall.model.terms import (
+    BEFORE_END_SHARE,
+    BeforeEnd,
+    LeaseDocument,
+    LeaseRequest,
+    RequestedTerm,
+    Value,
+    checked_request,
+)
 
 Amount: TypeAlias = bool | int | str
 """`True` or a word for a function; else base units, or text as `50KiB/s`."""
@@ -38,6 +46,8 @@ _LATER = frozenset(
     }
 )
 """Reasons for which the same request may be granted later."""
+HOLDER_TOLD = "its holder was told"
+"""What became of that which was to be done before the end of a lease without a command."""
 _HINTS = {
     "template.unknown": "See: holdall location templates LOCATION",
     "no_host_supports": "See: holdall location templates LOCATION",
@@ -53,6 +63,8 @@ def new_request(
     template: str | None = None,
     replaces: str | None = None,
     wait: float | str | None = None,
+    before_end: BeforeEnd | None = None,
+    host: str | None = None,
 ) -> LeaseRequest:
     """A request with an id of its own. `duration` and `wait` as seconds or text; None: it does not wait. Raises BadSpec."""
     floors, weights = floors or {}, weights or {}
@@ -76,11 +88,19 @@ def new_request(
         duration=duration_ms or None,
         replaces=replaces,
         wait_ms=wait_ms or 0,
+        before_end=before_end,
+        host=host,
     )
     try:
         return checked_request(request)
     except Refusal as refusal:
         raise BadSpec(f"{refusal.where}: {refusal.text}" if refusal.where else refusal.text) from None
+
+
+def before_end_ms(document: LeaseDocument, until_ms: int) -> int | None:
+    """When a holder who asked for it is told that his lease, which he may use until then, will end; None: never."""
+    before = document.before_end
+    return None if before is None else until_ms - min(before.lead_ms, document.duration // BEFORE_END_SHARE)
 
 
 def wait_ms_of(question: f.FromClient) -> int:

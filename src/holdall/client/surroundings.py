@@ -10,12 +10,13 @@ from holdall.client.address import URL_ENV
 from holdall.client.scope import LEASE_ENV
 from holdall.client.tenure import Tenure
 from holdall.model.errors import BadSpec
-from holdall.model.frames import HeldUnit, Need
+from holdall.model.frames import HeldUnit, LeaseView, Need
 from holdall.model.names import variable_part
 
 UNITS_ENV = "HOLDALL_UNITS_"
 FENCE_ENV = "HOLDALL_FENCE_"
 FILE_ENV = "HOLDALL_LEASE_FILE"
+LOCATION_LEASE_ENV = "HOLDALL_LOCATION_LEASE"
 LEASE_FILE_NAME = "lease.json"
 
 
@@ -28,25 +29,21 @@ def child_environment(
     settings: Sequence[tuple[str, str]],
 ) -> dict[bytes, bytes]:
     """`base` and the lease. Variables of an outer lease that this one does not replace stay as they are."""
-    units: dict[str, list[HeldUnit]] = {}
-    for unit in tenure.lease.units:
-        units.setdefault(unit.pool, []).append(unit)
-    one_node = len({unit.node for unit in tenure.lease.units}) <= 1
-    environment = dict(base)
+    units = _by_pool(tenure.lease)
+    added = {LEASE_ENV: tenure.key, FILE_ENV: lease_file, URL_ENV: node_url, **_of_units(tenure.lease)}
+    # Empty where another alternative was granted.
+    added |= {
+        variable: _names(units.get(pool, ()), short=_on_one_node(tenure.lease)) for variable, pool in settings
+    }
+    return _with(base, added)
 
-    def put(name: str, value: str) -> None:
-        environment[os.fsencode(name)] = os.fsencode(value)
 
-    put(LEASE_ENV, tenure.key)
-    put(FILE_ENV, lease_file)
-    put(URL_ENV, node_url)
-    for pool, held in units.items():
-        put(UNITS_ENV + variable_part(pool), _names(held, short=one_node))
-        put(FENCE_ENV + variable_part(pool), ",".join(str(unit.fence) for unit in held))
-    for variable, pool in settings:
-        # Empty where another alternative was granted.
-        put(variable, _names(units.get(pool, ()), short=one_node))
-    return environment
+def negotiated_environment(
+    base: Mapping[bytes, bytes], lease: LeaseView, *, node_url: str, lease_file: str
+) -> dict[bytes, bytes]:
+    """`base` and a negotiated lease, which has no key; that of an outer lease stays as it is."""
+    added = {LOCATION_LEASE_ENV: lease.lease, FILE_ENV: lease_file, URL_ENV: node_url, **_of_units(lease)}
+    return _with(base, added)
 
 
 def check_settings(settings: Sequence[tuple[str, str]], needs: Sequence[Need]) -> None:
@@ -56,6 +53,31 @@ def check_settings(settings: Sequence[tuple[str, str]], needs: Sequence[Need]) -
         if pool not in pools:
             asked = ", ".join(pools)
             raise BadSpec(f"--set {variable}={pool}: pool {pool!r} is not asked for. Asked for: {asked}")
+
+
+def _with(base: Mapping[bytes, bytes], added: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {**base, **{os.fsencode(name): os.fsencode(value) for name, value in added.items()}}
+
+
+def _of_units(lease: LeaseView) -> dict[str, str]:
+    """The variables that name units and their fences."""
+    short = _on_one_node(lease)
+    found: dict[str, str] = {}
+    for pool, held in _by_pool(lease).items():
+        found[UNITS_ENV + variable_part(pool)] = _names(held, short=short)
+        found[FENCE_ENV + variable_part(pool)] = ",".join(str(unit.fence) for unit in held)
+    return found
+
+
+def _by_pool(lease: LeaseView) -> dict[str, list[HeldUnit]]:
+    units: dict[str, list[HeldUnit]] = {}
+    for unit in lease.units:
+        units.setdefault(unit.pool, []).append(unit)
+    return units
+
+
+def _on_one_node(lease: LeaseView) -> bool:
+    return len({unit.node for unit in lease.units}) <= 1
 
 
 def _names(units: Sequence[HeldUnit], *, short: bool) -> str:

@@ -6,11 +6,17 @@ from holdall.model.durations import show_duration
 from holdall.model.errors import BadSpec
 
 GRACE_MS = 5_000
+NEGOTIATED_SHARE = 12
 
 
 def grace_ms(hard_end_ms: int | None) -> int:
     """A command with a very near hard end (CLOCK_BOOTTIME) gets at least half of its time before TERM."""
     return GRACE_MS if hard_end_ms is None else max(min(GRACE_MS, (hard_end_ms - boottime_ms()) // 2), 0)
+
+
+def negotiated_grace_ms(duration_ms: int) -> int:
+    """Of a negotiated lease: short enough that after seven eighths of it its host can still be asked for renewal."""
+    return min(GRACE_MS, duration_ms // NEGOTIATED_SHARE)
 
 
 def ttl_of_command(asked_ms: int | None, welcome: frames.Welcome, *, named: str) -> int:

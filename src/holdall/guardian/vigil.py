@@ -66,8 +66,10 @@ class Vigil:
         self.stay_end_ms: int | None = None
         """When the command has run for as long as it may."""
         self._warn_ms, self._warn_renewed_ms = warn_ms, warn_renewed_ms
-        self._warned_of: set[int] = set()
-        """The ends of which it has been warned."""
+        self._warned_of: int | None = None
+        """The end of which it has been warned."""
+        self._warned_deadline_ms: int | None = None
+        """The same of a deadline. How late an answer comes differs by a little, and so does the deadline: that is no other end."""
         self.running = True
         """False before the command has been started: then nothing needs time to stop."""
         self._term_due = False
@@ -111,7 +113,7 @@ class Vigil:
             return Act.TERM
         warn_ms = self._warn_at_ms()
         if self.reason is None and warn_ms is not None and now_ms >= warn_ms:
-            self._warned_of |= {end for end, warn_at_ms in self._warnings() if now_ms >= warn_at_ms}
+            self._warned(now_ms)
             return Act.WARN
         return None
 
@@ -140,16 +142,27 @@ class Vigil:
 
     def _warn_at_ms(self) -> int | None:
         """None: nothing is to be done before an end, or it has been done, or there is no end that is known before."""
-        return min((warn_at_ms for _, warn_at_ms in self._warnings()), default=None) if self.running else None
+        moments = [one for one in (self._warn_fixed_at_ms(), self._warn_deadline_at_ms()) if one is not None]
+        return min(moments, default=None) if self.running else None
 
-    def _warnings(self) -> list[tuple[int, int]]:
-        """(end, when something is to be done before it) of those before which nothing has been done."""
-        ends = (self._fixed_end_ms(), self._warn_ms), (self.deadline_ms, self._warn_renewed_ms)
-        return [
-            (end, end - self.grace_ms - lead_ms)
-            for end, lead_ms in ends
-            if end is not None and lead_ms is not None and end not in self._warned_of
-        ]
+    def _warn_fixed_at_ms(self) -> int | None:
+        fixed = self._fixed_end_ms()
+        if self._warn_ms is None or fixed is None or self._warned_of == fixed:
+            return None
+        return fixed - self.grace_ms - self._warn_ms
+
+    def _warn_deadline_at_ms(self) -> int | None:
+        end, lead_ms, warned_ms = self.deadline_ms, self._warn_renewed_ms, self._warned_deadline_ms
+        if end is None or lead_ms is None or (warned_ms is not None and end < warned_ms + lead_ms):
+            return None
+        return end - self.grace_ms - lead_ms
+
+    def _warned(self, now_ms: int) -> None:
+        fixed_at_ms, deadline_at_ms = self._warn_fixed_at_ms(), self._warn_deadline_at_ms()
+        if fixed_at_ms is not None and now_ms >= fixed_at_ms:
+            self._warned_of = self._fixed_end_ms()
+        if deadline_at_ms is not None and now_ms >= deadline_at_ms:
+            self._warned_deadline_ms = self.deadline_ms
 
     @property
     def _lead_ms(self) -> int:

@@ -24,6 +24,7 @@ TermState: TypeAlias = Literal["not_ready", "ready.idle", "ready.processing", "c
 Guarantee: TypeAlias = Literal["not_determined", "fulfilled", "violated"]
 Enforced: TypeAlias = Literal["kernel", "process", "observed", "none"]
 """By whom the host keeps a lease to its term; never more than is true."""
+EndSignal: TypeAlias = Literal["TERM", "INT", "HUP", "USR1", "USR2"]
 LeaseState: TypeAlias = Literal[
     "proposed",
     "offered",
@@ -108,7 +109,7 @@ class BeforeEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is done before the lease ends: a command gets the signal, any other holder is told."""
 
     lead_ms: _Amount
-    signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = "TERM"
+    signal: EndSignal = "TERM"
 
 
 BEFORE_END_SHARE = 4
