@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -290,6 +291,25 @@ def test_the_end_of_the_process_is_told_with_or_after_the_end_of_its_connection(
 
     told = asyncio.run(talk())
     assert told[3] == (told[0][0], SessionClosed(process_gone=True))
+
+
+@pytest.mark.parametrize(("said", "known"), [(0, False), (7, True)], ids=["another-host", "this-host"])
+def test_the_end_of_our_own_server_is_not_that_of_a_client_of_another_host(said: int, known: bool) -> None:
+    async def talk() -> Told:
+        async with door() as node:
+            node.connections.fronts.add(os.getpid())
+            hello = msgspec.structs.replace(HELLO, for_uid=os.getuid() + 1, pid=said)
+            _, writer = await asyncio.open_unix_connection(str(node.path))
+            writer.write(frames.pack(hello))
+            await until_async(lambda: len(node.told) == 2, "the hello is told")
+            writer.close()
+            await until_async(lambda: len(node.told) == 3, "the end of the connection is told")
+            return node.told
+
+    (_, opened), _, (_, closed) = asyncio.run(talk())
+    assert isinstance(opened, SessionOpened)
+    assert (opened.uid, opened.pid > 0, opened.started > 0) == (os.getuid() + 1, known, known)
+    assert closed == SessionClosed(process_gone=False)
 
 
 def test_a_socket_of_a_living_node_is_not_taken_over_and_one_of_a_dead_node_is() -> None:

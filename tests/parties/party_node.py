@@ -241,8 +241,17 @@ class Client:
     """One connection of a client, as the driver sees it."""
 
     def __init__(
-        self, node: Node, name: str, *, uid: int = 1000, agent: str = "", session: str = "", secret: str = ""
+        self,
+        node: Node,
+        name: str,
+        *,
+        uid: int = 1000,
+        pid: int = 4000,
+        agent: str = "",
+        session: str = "",
+        secret: str = "",
     ) -> None:
+        """`pid` 0: of another host."""
         self.node = node
         self.name = name
         self.uid = uid
@@ -250,11 +259,11 @@ class Client:
         self.session = name
         self.secret = ""
         self._last_number = 0
-        node.turn([self._arrival(SessionOpened(uid, self.user, pid=4000, started=77))])
+        node.turn([self._arrival(SessionOpened(uid, self.user, pid=pid, started=77 if pid else 0))])
         hello = frames.Hello(
             v=1,
             agent=agent or f"{name}@{node.settings.name or node.id}",
-            pid=4000,
+            pid=pid,
             session=session,
             secret=secret,
         )
