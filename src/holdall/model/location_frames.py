@@ -10,6 +10,7 @@ import msgspec
 
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
 from holdall.model.names import NEEDS_MAX
+from holdall.model.quantities import AMOUNT_MAX
 from holdall.model.terms import (
     TERMS_MAX,
     LeaseDocument,
@@ -24,9 +25,13 @@ PARTS_MAX = 32
 BEFORE_END_MAX = 512
 ID_MAX = 256
 """Letters of the id of a lease."""
+HOLDER_MAX = 128
+PART_MARK = "s"
+"""Begins the last word of a part's id, where those of other leases are numbers."""
 _Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 _Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=ID_MAX)]
 _After: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
+_Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=AMOUNT_MAX)]
 _Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 
 # Client -> node
@@ -115,6 +120,17 @@ class EndLease(msgspec.Struct, frozen=True, tag="end_lease"):
     lease: _Id
 
 
+class SplitLease(msgspec.Struct, frozen=True, tag="split_lease"):
+    """Amounts of capacities, in base units, become a lease of somebody else. Answer: LeaseParted, NoOffer or Over."""
+
+    lease: _Id
+    amounts: Annotated[dict[_Name, _Amount], msgspec.Meta(min_length=1, max_length=NEEDS_MAX)]
+    to: Annotated[str, msgspec.Meta(min_length=3, max_length=HOLDER_MAX)]
+    """`user@node`."""
+    token: Annotated[str, msgspec.Meta(pattern="^[0-9a-z]{8,40}$")]
+    """Chosen at random; the same again is the same split."""
+
+
 class HoldLeases(msgspec.Struct, frozen=True, tag="hold_leases"):
     """These are used: the node renews each for as long as this comes again within the lease's duration. Answer: Held."""
 
@@ -148,6 +164,7 @@ FromClient: TypeAlias = (
     | AskShares
     | RenewLease
     | EndLease
+    | SplitLease
     | HoldLeases
     | TellUse
 )
@@ -212,6 +229,13 @@ class LeaseIs(msgspec.Struct, frozen=True, tag="lease_is"):
     valid_for_ms: int = 0
 
 
+class LeaseParted(msgspec.Struct, frozen=True, tag="lease_parted"):
+    """What is left of the lease, and the other one, which is its new holder's to renew."""
+
+    rest: LeaseIs
+    part: LeaseDocument
+
+
 class LeasesAre(msgspec.Struct, frozen=True, tag="leases_are"):
     """One for each part, in their order; all are active."""
 
@@ -273,6 +297,7 @@ ToClient: TypeAlias = (
     | Offers
     | NoOffer
     | LeaseIs
+    | LeaseParted
     | LeasesAre
     | Over
     | Held
@@ -309,3 +334,16 @@ def location_of(lease: str) -> str:
     start, _, rest = lease.partition("-")
     parts = rest.rsplit("-", 2)
     return parts[0] if start == "L" and len(parts) == 3 else ""
+
+
+def part_id(lease: str, node: str, token: str) -> str:
+    """Of what is cut off this lease by somebody of that node."""
+    return f"L-{location_of(lease)}-{node}-{PART_MARK}{token}"
+
+
+def is_part_of(part: str, lease: str) -> bool:
+    """Whether it can be the id of a part of this lease, and of nothing else."""
+    last = part.rpartition("-")[2]
+    return (
+        len(part) <= ID_MAX and location_of(part) == location_of(lease) != "" and last.startswith(PART_MARK)
+    )

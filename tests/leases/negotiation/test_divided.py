@@ -22,7 +22,10 @@ class Attributes:
 
     def asker(self, sender: Address) -> Asker:
         name = sender.node
-        named = {"affiliation": AFFILIATIONS.get(name, ""), "role": "staff" if name in {"a1", "b1"} else "guest"}
+        named = {
+            "affiliation": AFFILIATIONS.get(name, ""),
+            "role": "staff" if name in {"a1", "b1"} else "guest",
+        }
         return Asker(name, tuple(sorted(named.items())))
 
 

@@ -1,4 +1,4 @@
-"""One host's manager alone: restarts, units, draining, revocation, split."""
+"""One host's manager alone: restarts, units, draining, revocation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,6 @@ from leases.negotiation.town import AGENT, LM, NET, TTL, Town, accepts, at, gets
 
 from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.interfaces import Asker
 from holdall.leases.negotiation.records import HeldLease
 from holdall.machine.contract import Address, Message, ProtocolViolation, Received, Save, Send
 from holdall.model.terms import RequestedTerm, TemplateTerm, TermStatus, Usage
@@ -311,45 +310,6 @@ def test_what_is_over_is_known_for_a_day() -> None:
     town.passes(10_000)
     assert town.ask(H1, m.GetStatus(got.lease)) == m.UnknownLease(got.lease)
     assert not [key for key in town.kept[H1] if key.startswith("lease/")]
-
-
-# ------------------------------------------------------------ split
-
-
-def test_a_split_adds_up_exactly_and_ends_no_later() -> None:
-    town = town_of()
-    got = gets(town, wish(net__tx=60_000))
-    town.passes(500)
-    order = m.SplitLease(got.lease, "L-part", {"net.tx": 25_000}, Asker("y/agent"), SECOND)
-    answer = town.ask(H1, order)
-    assert isinstance(answer, m.Split)
-    rest, part = answer.rest.term("net.tx"), answer.part.term("net.tx")
-    assert (rest.granted, part.granted, free(town)) == (35_000, 25_000, 40_000)
-    assert (answer.part.holder, answer.part.duration) == ("y/agent", 1_500)
-    assert answer.part.fence > answer.rest.fence
-    assert town.ask(H1, order) == answer
-    town.ask(H1, m.ReleaseLease(got.lease))
-    assert free(town) == 75_000
-    town.passes(1_540)
-    assert free(town) == 100_000
-
-
-@pytest.mark.parametrize(
-    ("name", "amounts", "reason"),
-    [
-        ("L-none", {"net.tx": 1}, "unknown"),
-        ("", {"net.tx": 60_000}, "amount"),
-        ("", {"net.tx": 0}, "amount"),
-        ("", {}, "amount"),
-        ("", {"ttl": 1}, "term"),
-    ],
-)
-def test_splits_that_are_refused_change_nothing(name: str, amounts: dict[str, int], reason: str) -> None:
-    town = town_of()
-    got = gets(town, wish(ttl=5, net__tx=60_000))
-    answer = town.ask(H1, m.SplitLease(name or got.lease, "L-part", amounts, Asker("y/agent"), SECOND))
-    assert isinstance(answer, m.NoSplit)
-    assert (answer.reason, free(town)) == (reason, 40_000)
 
 
 # ------------------------------------------------------------ units

@@ -14,6 +14,7 @@ import msgspec
 from holdall.leases.holder import DEADLINE_TIMER, Deadlines
 from holdall.leases.negotiation import agent_messages as a
 from holdall.leases.negotiation import messages as m
+from holdall.leases.negotiation.parting import Parting
 from holdall.machine.contract import (
     Address,
     CancelTimer,
@@ -76,6 +77,7 @@ class Agent:
         """Lease -> the duration that renewals ask for."""
         self._accepts: dict[str, int] = {}
         """Lease -> the count under which its acceptance was first sent."""
+        self._parting = Parting()
         self._count = 0
         self._turn = 0
         self._now_ms = 0
@@ -133,6 +135,7 @@ class Agent:
             tuple(sorted(self._taking_up.items())),
             tuple(sorted(self._asked_ms.items())),
             tuple(sorted(self._accepts.items())),
+            self._parting.key(),
             self._deadlines.key(),
             self._count,
             self._turn % len(self.settings.managers),
@@ -144,7 +147,7 @@ class Agent:
         twin.__dict__.update(self.__dict__)
         twin.held, twin._wanted = dict(self.held), dict(self._wanted)
         twin._releasing, twin._asked_ms = dict(self._releasing), dict(self._asked_ms)
-        twin._taking_up = dict(self._taking_up)
+        twin._taking_up, twin._parting = dict(self._taking_up), self._parting.copy()
         twin._accepts, twin._deadlines = dict(self._accepts), self._deadlines.copy()
         return twin
 
@@ -168,6 +171,12 @@ class Agent:
                 self._takes_up(message, out)
             case a.GiveBack():
                 self._gives_back(message.lease, out)
+            case a.CutOff(order):
+                self._cuts_off(order, out)
+            case m.Split():
+                self._parted(message.part.lease, message, out)
+            case m.NoSplit():
+                self._parted(message.part, message, out)
             case m.Offer():
                 self._offered(sender, message, out)
             case m.Declined():
@@ -216,6 +225,8 @@ class Agent:
                 self._lose(name, "revoked", out)
             case "release":
                 self._release(name, out)
+            case "split":
+                self._ask_split(name, out)
             case _:
                 raise ProtocolViolation(f"no timer of an agent: {kind}")
 
@@ -304,11 +315,11 @@ class Agent:
         if before is not None and before.duration != duration:
             self._deadlines.over(lease, before.duration)
         self._deadlines.answered(lease, (duration,), count)
-        self.held[lease] = document
+        self.held[lease] = self._parting.told(document)
         self._asked_ms[lease] = duration
         out.append(SetTimer(f"renew/{lease}", max(1, duration * 2 // 5), spread_ms=duration // 10))
         out.append(SetTimer(f"rebind/{lease}", max(1, duration * 7 // 8)))
-        out.append(self._tell(a.Got(document)))
+        out.append(self._tell(a.Got(self.held[lease])))
 
     def _renew(
         self, lease: str, to: Address, out: Effects, terms: dict[str, RequestedTerm] | None = None
@@ -382,6 +393,43 @@ class Agent:
         if releasing is not None and sender == self._host(releasing[0]):
             self._released(lease, out)
 
+    # ------------------------------------------------------------ parts for others
+
+    def _cuts_off(self, order: m.SplitLease, out: Effects) -> None:
+        if order.part in self._parting.orders:
+            return
+        left = self._parting.begins(order, self.held.get(order.lease))
+        if left is not None:
+            self.held[order.lease] = left
+        self._ask_split(order.part, out)
+
+    def _ask_split(self, part: str, out: Effects) -> None:
+        order = self._parting.orders.get(part)
+        if order is None:
+            return
+        held, sent = self.held.get(order.lease), self._parting.sent[part]
+        if held is None and sent >= RELEASES_MOST:
+            self._parted(part, m.NoSplit(order.lease, part, "no_answer"), out)
+            return
+        self._parting.sent[part] = sent + 1
+        if held is None and sent:
+            self._turn += 1
+        out.append(Send(self._manager() if held is None else self._host(held.host), order))
+        out.append(SetTimer(f"split/{part}", self.settings.repeat_ms))
+
+    def _parted(self, part: str, answer: m.Split | m.NoSplit, out: Effects) -> None:
+        lease = answer.rest.lease if isinstance(answer, m.Split) else answer.lease
+        if part not in self._parting.orders or self._parting.orders[part].lease != lease:
+            return  # answered before
+        left = self._parting.answered(part, answer.rest if isinstance(answer, m.Split) else None)
+        if left is not None and lease in self.held:
+            self.held[lease] = left
+        out.append(CancelTimer(f"split/{part}"))
+        if isinstance(answer, m.Split):
+            out.append(self._tell(a.Parted(answer.rest, answer.part)))
+        else:
+            out.append(self._tell(a.NotParted(*msgspec.structs.astuple(answer))))
+
     # ------------------------------------------------------------ ends
 
     def _lose(self, lease: str, reason: str, out: Effects) -> None:
@@ -426,6 +474,7 @@ class Agent:
     def _stop(self, held: LeaseDocument, out: Effects) -> None:
         """Not used any more; its deadlines mean nothing."""
         del self.held[held.lease]
+        self._parting.lost(held.lease)
         self._asked_ms.pop(held.lease, None)
         self._deadlines.over(held.lease, held.duration)
         self._deadlines.leaves(held.lease)

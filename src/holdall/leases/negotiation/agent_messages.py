@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdall.leases.negotiation.messages import Declined
+from holdall.leases.negotiation.messages import Declined, SplitLease
 from holdall.machine.codec import CODEC
 from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm
 
@@ -51,6 +51,12 @@ class GiveBack(msgspec.Struct, frozen=True, tag="give_back"):
     lease: str
 
 
+class CutOff(msgspec.Struct, frozen=True, tag="cut_off"):
+    """Give a part of a lease to another holder. Answered by Parted or NotParted."""
+
+    order: SplitLease
+
+
 class Offered(msgspec.Struct, frozen=True, tag="offered"):
     """Say Take or Leave before `offer_ms` are over."""
 
@@ -80,6 +86,24 @@ class NotRenewed(msgspec.Struct, frozen=True, tag="not_renewed"):
     rule: str = ""
 
 
+class Parted(msgspec.Struct, frozen=True, tag="parted"):
+    """The part is another holder's. `rest`: what is left of the lease."""
+
+    rest: LeaseDocument
+    part: LeaseDocument
+
+
+class NotParted(msgspec.Struct, frozen=True, tag="not_parted"):
+    """Nothing was cut off; `reason` as in NoSplit, or `no_answer` for a lease that is not held here: it may yet be."""
+
+    lease: str
+    part: str
+    reason: str
+    term: str = ""
+    rule: str = ""
+    best_possible: dict[str, int] = {}
+
+
 class Warned(msgspec.Struct, frozen=True, tag="warned"):
     """It will be taken away after `grace_ms`."""
 
@@ -95,7 +119,7 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     reason: str
 
 
-OwnerToAgent: TypeAlias = Want | Take | Leave | RenewNow | TakeUp | GiveBack
-AgentToOwner: TypeAlias = Offered | NotOffered | Got | NotRenewed | Warned | Lost
+OwnerToAgent: TypeAlias = Want | Take | Leave | RenewNow | TakeUp | GiveBack | CutOff
+AgentToOwner: TypeAlias = Offered | NotOffered | Got | NotRenewed | Parted | NotParted | Warned | Lost
 
 CODEC.register("negotiation-agent", OwnerToAgent | AgentToOwner)

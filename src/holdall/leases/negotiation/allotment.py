@@ -110,6 +110,25 @@ class Allotments:
         terms = tuple(given[name] for name in sorted(given))
         return Allotted(terms, pools, self._left([name for name, _, _ in capacities]))
 
+    def refuses(
+        self,
+        asker: Asker,
+        wanted: Mapping[str, RequestedTerm],
+        duration: int,
+        holdings: Sequence[Holding],
+    ) -> Short | None:
+        """Why policy does not let one have all of this for so long; None: it does."""
+        amounts = _amounts(wanted)
+        asks = [
+            TermAsk(asker, name, amounts[name], duration, self.sharings[name].capacity, amounts)
+            for name in sorted(wanted)
+        ]
+        for ask in (*asks, TermAsk(asker, DURATION, duration, duration, terms=amounts)):
+            allowed = self._policy.may_have(ask, holdings)
+            if allowed.amount is not None and allowed.amount < int(ask.amount):
+                return Short("policy", ask.term, allowed.rule, {ask.term: allowed.amount})
+        return None
+
     def withdraw(self, party: str, terms: Sequence[TermStatus]) -> None:
         """The party's capacities are given back as though it had never asked."""
         for name in self._capacities(terms):

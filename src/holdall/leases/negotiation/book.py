@@ -40,6 +40,12 @@ class HostBook:
         self._measured: dict[str, tuple[TermStatus, ...]] = {}
         self.uses = Uses()
 
+    def clock(self, boot_ms: int) -> None:
+        """The driver tells it before each turn; leases that began with the process, as it recovered, begin here."""
+        if not self.now_ms:
+            self._began_ms = dict.fromkeys(self._began_ms, boot_ms)
+        self.now_ms = boot_ms
+
     # ------------------------------------------------------------ looking
 
     def of(self, lease: str, holder: str | None = None) -> HeldLease | None:
@@ -174,6 +180,12 @@ class HostBook:
         else:
             self.lodge(changed, out)
         return changed
+
+    def withdraw_replacements(self, record: HeldLease, out: Effects) -> None:
+        """Holds that were to take the lease's place."""
+        for other in list(self.held.values()):
+            if other.replaces == record.hold and other.state in OPEN:
+                self.occurs(other, "withdraw", out)
 
     def revoke(self, lease: str, grace_ms: int, why: str, out: Effects) -> None:
         """Its holder is told, and it ends after the grace. A second order can only shorten it."""
@@ -327,9 +339,7 @@ class HostBook:
 
     def _over(self, record: HeldLease, out: Effects) -> None:
         """Nothing new is admitted. Holds that were to replace the lease go with it."""
-        for other in list(self.held.values()):
-            if other.replaces == record.hold and other.state in OPEN:
-                self.occurs(other, "withdraw", out)
+        self.withdraw_replacements(record, out)
         out += (CancelTimer(f"expiry/{record.hold}"),)
         if record.revoked_after_ms is not None:
             out.append(CancelTimer(f"revoke/{record.hold}"))

@@ -121,8 +121,10 @@ class Desk:
 
     # ------------------------------------------------------------ leases
 
-    def knows(self, document: LeaseDocument, out: Effects) -> None:
+    def knows(self, document: LeaseDocument, out: Effects, asker: Asker | None = None) -> None:
         """Its host says so. What is older than what is known, is no news."""
+        if asker is not None:
+            self._askers[asker.holder] = asker
         known = self.leases.get(document.lease)
         if known is not None and known.revision > document.revision:
             return

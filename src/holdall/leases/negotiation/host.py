@@ -28,6 +28,7 @@ from holdall.leases.negotiation.records import (
 )
 from holdall.leases.negotiation.renewing import Renewing
 from holdall.leases.negotiation.settings import HostSettings
+from holdall.leases.negotiation.splitting import Splitting
 from holdall.leases.negotiation.states import OPEN, TERMINAL
 from holdall.leases.records import FENCE_KEY
 from holdall.machine.contract import (
@@ -86,7 +87,8 @@ class HostManager:
             settings, Allotments(settings.template, self._make(), self._policy), self._incarnation
         )
         self.offering = Offering(self.book, self._fences)
-        self.renewing = Renewing(self.book, self._fences)
+        self.renewing = Renewing(self.book)
+        self.splitting = Splitting(self.book, self._fences)
 
     # ------------------------------------------------------------ the contract
 
@@ -164,14 +166,15 @@ class HostManager:
         twin._fences = self._fences.copy()
         twin.book = self.book.copy()
         twin.offering = self.offering.copy(twin.book, twin._fences)
-        twin.renewing = Renewing(twin.book, twin._fences)
+        twin.renewing = Renewing(twin.book)
+        twin.splitting = Splitting(twin.book, twin._fences)
         return twin
 
     # ------------------------------------------------------------ messages
 
     def _received(self, sender: Address, message: Message, out: Effects) -> None:
         if isinstance(message, ClockRead):
-            self.book.now_ms = message.boot_ms
+            self.book.clock(message.boot_ms)
             return
         if not self._may_say(sender, message):
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: that is not for it to say")
@@ -246,7 +249,7 @@ class HostManager:
             case m.RenewLeases():
                 self.renewing.renew(agent, holder, message, out)
             case m.SplitLease():
-                self.renewing.split(agent, holder, message, out)
+                self.splitting.split(agent, holder, message, out)
             case m.ReleaseLease():
                 self.book.release(agent, holder, message.lease, out)
             case m.GetStatus():

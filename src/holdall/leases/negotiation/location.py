@@ -145,6 +145,9 @@ class LocationManager:
                 self._status(sender, message, out)
             case m.ReleaseLease():
                 self._pass_on(sender, message.lease, message, m.UnknownLease(message.lease), out)
+            case m.SplitLease():
+                none = m.NoSplit(message.lease, message.part, "unknown")
+                self._pass_on(sender, message.lease, message, none, out)
             case m.RenewLeases():
                 self._renew(sender, message, out)
             case h.Review(grace_ms):
@@ -186,7 +189,7 @@ class LocationManager:
                 if offer is not None:
                     self.desk.lapses(offer, "lapsed", out)
             case m.LeaseChanged():
-                self.desk.knows(message.document, out)
+                self.desk.knows(message.document, out, message.asker)
             case m.StaleLm():
                 self._stale(message, out)
             case _:
@@ -374,7 +377,7 @@ class LocationManager:
         self,
         agent: Address,
         lease: str,
-        message: m.ReleaseLease | m.GetStatus,
+        message: m.ReleaseLease | m.GetStatus | m.SplitLease,
         unknown: Message,
         out: Effects,
     ) -> None:

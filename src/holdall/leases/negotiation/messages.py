@@ -74,14 +74,19 @@ class RenewLeases(msgspec.Struct, frozen=True, tag="renew_leases"):
 
 
 class SplitLease(msgspec.Struct, frozen=True, tag="split_lease"):
-    """To the host's manager: cut amounts of capacities off, as a lease of another holder. Answered by Split or NoSplit."""
+    """To the location's manager, or to the host's: cut amounts of capacities off, as a lease of another holder.
+
+    Answered by Split or NoSplit; the same again by the same answer.
+    """
 
     lease: str
     part: str
-    """Id of the new lease, chosen by whoever asks; the same again is the same split."""
+    """Id of the new lease, chosen by whoever asks."""
     amounts: dict[str, int]
     to: Asker
+    """What else but the name is known of the new holder, the host itself knows."""
     to_address: Address
+    """Where the new holder's agent is."""
 
 
 class UseIs(msgspec.Struct, frozen=True, tag="use_is"):
@@ -104,6 +109,7 @@ AgentToLocation: TypeAlias = (
     | ReleaseLease
     | GetStatus
     | RenewLeases
+    | SplitLease
 )
 AgentToHost: TypeAlias = RenewLeases | ReleaseLease | GetStatus | SplitLease | UseIs
 
@@ -212,12 +218,18 @@ class Split(msgspec.Struct, frozen=True, tag="split"):
 
 
 class NoSplit(msgspec.Struct, frozen=True, tag="no_split"):
-    """Nothing was changed. `reason`: `unknown`, `ended`, `taken`, `term`, `amount`."""
+    """Nothing was changed.
+
+    `reason`: `unknown`, `ended`, `revoking`, `part` (no id for a part of it), `taken` (another split's), `to` (no user of a
+    node that is known), `term`, `amount`, `constraint.…` of the template, `policy`.
+    """
 
     lease: str
     part: str
     reason: str
     term: str = ""
+    rule: str = ""
+    best_possible: dict[str, int] = {}
 
 
 LocationToAgent: TypeAlias = (
@@ -232,6 +244,7 @@ LocationToAgent: TypeAlias = (
     | Done
     | Renewed
     | Revoking
+    | NoSplit
 )
 HostToAgent: TypeAlias = LeaseIs | UnknownLease | Done | Renewed | Revoking | Split | NoSplit
 
@@ -283,7 +296,7 @@ class PassOn(msgspec.Struct, frozen=True, tag="pass_on"):
     epoch: int
     agent: Address
     asker: Asker
-    message: RenewLeases | ReleaseLease | GetStatus
+    message: RenewLeases | ReleaseLease | GetStatus | SplitLease
 
 
 class Revoke(msgspec.Struct, frozen=True, tag="revoke"):
@@ -381,9 +394,11 @@ class HostLeave(msgspec.Struct, frozen=True, tag="host_leave"):
 
 
 class LeaseChanged(msgspec.Struct, frozen=True, tag="lease_changed"):
-    """A lease was renewed or is over, for the location's index."""
+    """A lease was renewed, split or cut off another, or is over, for the location's index."""
 
     document: LeaseDocument
+    asker: Asker | None = None
+    """Whose it is, where the location can't know."""
 
 
 HostToLocation: TypeAlias = (

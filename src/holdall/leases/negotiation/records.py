@@ -40,6 +40,8 @@ class HeldLease(msgspec.Struct, frozen=True, tag="held_lease"):
     why: str = ""
     before_end: BeforeEnd | None = None
     before_end_outcome: str = ""
+    was_split: bool = False
+    """This revision came of a split, not of a renewal."""
 
 
 class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):

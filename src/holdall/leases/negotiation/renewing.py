@@ -1,30 +1,28 @@
-"""Renewal and split of leases that live, at their host, in one message each.
+"""Renewal of leases that live, at their host, in one message each.
 
 A renewal is evaluated from scratch: policy, fair fraction and what is free count anew. It either gives a new revision or
-leaves the lease exactly as it is. Source: lease negotiation, sections 4.6 and 4.8.
+leaves the lease exactly as it is. Source: lease negotiation, section 4.6.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-from holdall.leases.fences import Fences
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotted, Question, Short
 from holdall.leases.negotiation.book import HostBook
 from holdall.leases.negotiation.records import HeldLease
-from holdall.leases.negotiation.states import OPEN
 from holdall.leases.templates import violations
 from holdall.machine.contract import Address, Send
-from holdall.model.terms import DURATION, LeaseRequest, RequestedTerm, TermStatus, fraction_text
+from holdall.model.terms import DURATION, LeaseRequest, RequestedTerm
 from holdall.protocols.hooks import Effects
 
 
 class Renewing:
     """Keeps nothing of its own: two copies of a renewal give two revisions with the same amounts or better."""
 
-    def __init__(self, book: HostBook, fences: Fences) -> None:
-        self._book, self._fences = book, fences
+    def __init__(self, book: HostBook) -> None:
+        self._book = book
 
     # ------------------------------------------------------------ renewal
 
@@ -65,7 +63,7 @@ class Renewing:
             # Its holder counts from when it asked, so it must know before for how long.
             reason = "worse" if life else "policy"
             return Short(reason, DURATION, allowed.rule, {DURATION: life})
-        self._withdraw_replacements(record, out)
+        self._book.withdraw_replacements(record, out)
         party = f"{record.hold}+{record.revision + 1}"
         names = frozenset(one.name for one in record.terms)
         question = Question(party, record.asker, wanted, life, book.now_ms, record.party, names, renewal=True)
@@ -93,7 +91,13 @@ class Renewing:
         self._book.allotments.take_over(party, found.terms, record.party, record.terms)
         kept = record.wanted if renewal.terms is None else {**record.wanted, **wanted}
         changed = msgspec.structs.replace(
-            record, wanted=kept, terms=terms, duration=life, party=party, revision=record.revision + 1
+            record,
+            wanted=kept,
+            terms=terms,
+            duration=life,
+            party=party,
+            revision=record.revision + 1,
+            was_split=False,
         )
         changed = self._book.occurs(changed, "renew", out)
         self._book.begins(changed, out)
@@ -131,94 +135,6 @@ class Renewing:
             if isinstance(new, int) and isinstance(old, int) and new < old and not agreed:
                 return Short("worse", status.name, best_possible={status.name: new})
         return None
-
-    def _withdraw_replacements(self, record: HeldLease, out: Effects) -> None:
-        for other in list(self._book.held.values()):
-            if other.replaces == record.hold and other.state in OPEN:
-                self._book.occurs(other, "withdraw", out)
-
-    # ------------------------------------------------------------ split
-
-    def split(self, agent: Address, holder: str, message: m.SplitLease, out: Effects) -> None:
-        """Cut amounts of capacities off; both leases end when the one would have, and add up to it exactly."""
-        book = self._book
-        record, part = book.of(message.lease, holder), book.of(message.part)
-        if part is not None and record is not None and part.request == f"split of {record.lease}":
-            out.append(Send(agent, m.Split(book.document(record), book.document(part))))
-            return
-        short = self._unsplittable(record, part, message.amounts)
-        if short is not None or record is None:
-            reason = short or Short("unknown", "")
-            out.append(Send(agent, m.NoSplit(message.lease, message.part, reason.reason, reason.term)))
-            return
-        self._withdraw_replacements(record, out)
-        rest, cut = self._cut(record, message, out)
-        out.append(Send(agent, m.Split(book.document(rest), book.document(cut))))
-
-    def _unsplittable(
-        self, record: HeldLease | None, part: HeldLease | None, amounts: Mapping[str, int]
-    ) -> Short | None:
-        if record is None or record.state != "active" or record.revoked_after_ms is not None:
-            return _not_renewable(record)
-        if part is not None:
-            return Short("taken", "")
-        has = {one.name: one for one in record.terms}
-        for name in sorted(amounts):
-            if name not in has or has[name].kind != "capacity":
-                return Short("term", name)
-            if not 0 < amounts[name] < int(has[name].granted):
-                return Short("amount", name)
-        return None if amounts else Short("amount", "")
-
-    def _cut(self, record: HeldLease, message: m.SplitLease, out: Effects) -> tuple[HeldLease, HeldLease]:
-        book, amounts = self._book, message.amounts
-        left_ms = max(1, book.document(record).remaining_ms)
-        hold = f"{record.hold}/{message.part}"
-        rest = msgspec.structs.replace(
-            record,
-            terms=tuple(_less(one, amounts.get(one.name, 0)) for one in record.terms),
-            party=f"{record.hold}+{record.revision + 1}",
-            revision=record.revision + 1,
-            wanted={
-                name: msgspec.structs.replace(asked, amount=int(asked.amount) - amounts[name], floor=None)
-                if name in amounts and isinstance(asked.amount, int) and asked.amount > amounts[name]
-                else asked
-                for name, asked in record.wanted.items()
-            },
-        )
-        cut = HeldLease(
-            hold,
-            "active",
-            message.to_address,
-            message.to,
-            f"split of {record.lease}",
-            {name: RequestedTerm(amount) for name, amount in amounts.items()},
-            tuple(
-                TermStatus(name, "capacity", amount, amount, fraction="1")
-                for name, amount in sorted(amounts.items())
-            ),
-            left_ms,
-            hold,
-            lease=message.part,
-            revision=1,
-            fence=self._fences.following(out),
-        )
-        book.allotments.split(record, rest, cut)
-        rest = book.occurs(rest, "renew", out)
-        book.lodge(cut, out)
-        book.begins(cut, out)
-        book.gate_begins(rest, left_ms, out)
-        return rest, cut
-
-
-def _less(status: TermStatus, amount: int) -> TermStatus:
-    if not amount or not isinstance(status.granted, int):
-        return status
-    granted = status.granted - amount
-    requested = max(granted, int(status.requested) - amount)
-    return msgspec.structs.replace(
-        status, granted=granted, requested=requested, fraction=fraction_text(granted, requested)
-    )
 
 
 def _not_renewable(record: HeldLease | None) -> Short:

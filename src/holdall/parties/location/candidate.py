@@ -130,8 +130,6 @@ class Candidate:
     def _of_agent(self, sender: Address, said: OnBehalf) -> Sequence[Effect]:
         if not self.leads:
             return (Send(sender, Elsewhere(self.settings.location, self.leader, said)),)
-        if isinstance(said.message, m.SplitLease):
-            raise ProtocolViolation("a lease is split by its host")
         self._whom.current = said.asker
         return self._manage(Received(sender, said.message))
 

@@ -127,6 +127,12 @@ class Dealings:
         self._hops[location] = 0
         return agent.settings.managers[0]
 
+    def find(self, holder: str) -> Address | None:
+        """Who speaks for `user@node`; None: there is no node of that name."""
+        user, _, name = holder.rpartition("@")
+        node = self._neighbours.node_named(name) if user else None
+        return None if node is None else Address(node, NEGOTIATOR)
+
     def note_asker(self, name: str, asker: Asker) -> None:
         """Whose request or lease this is."""
         self._askers[name] = asker
@@ -230,6 +236,8 @@ class Dealings:
                 name = message.request
             case m.RenewLeases():
                 name = message.renewals[0].lease
+            case m.SplitLease():
+                name = split_name(message.part)
             case m.AcceptLease() | m.DeclineLease() | m.ReleaseLease() | m.GetStatus():
                 name = message.lease
             case _:
@@ -244,7 +252,22 @@ def lease_in(message: Message) -> str:
     match message:
         case m.Offer() | m.LeaseIs():
             return message.document.lease
-        case m.Lapsed() | m.StaleRevision() | m.UnknownLease() | m.Done() | m.Renewed() | m.Revoking():
+        case m.Split():
+            return message.rest.lease
+        case (
+            m.Lapsed()
+            | m.StaleRevision()
+            | m.UnknownLease()
+            | m.Done()
+            | m.Renewed()
+            | m.Revoking()
+            | m.NoSplit()
+        ):
             return message.lease
         case _:
             return ""
+
+
+def split_name(part: str) -> str:
+    """Under which the one who splits is noted: the part itself will be another's."""
+    return f"split {part}"

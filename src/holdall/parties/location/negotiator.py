@@ -152,6 +152,10 @@ class Negotiator:
                 case a.NotRenewed():
                     refused = f.NoOffer(outcome.reason, outcome.term, outcome.rule)
                     self.answering.settle(f"renew/{outcome.lease}", refused, out)
+                case a.Parted():
+                    self.petitions.splits.parted(outcome, out)
+                case a.NotParted():
+                    self.petitions.splits.not_parted(outcome, out)
                 case a.Warned():
                     self.petitions.warned[outcome.lease] = outcome.why
                 case a.Lost():

@@ -18,6 +18,7 @@ from holdall.parties.location.dealings import TIMER, Dealings, NegotiatorSetting
 from holdall.parties.location.listing import AGAIN_MS, Listings
 from holdall.parties.location.looking import Looking
 from holdall.parties.location.messages import HOST, LOCATION, BytesUsed, OfAgent, Petition, Rate
+from holdall.parties.location.splits import Splits
 from holdall.parties.location.together import TURN_LOOK_MS, Together
 from holdall.parties.location.vouching import asker_of
 
@@ -58,6 +59,7 @@ class Petitions:
         """Lease -> connection -> when it said last that it uses it."""
         self._over: dict[str, str] = {}
         self.listings = Listings(dealings, answering)
+        self.splits = Splits(settings, dealings, answering)
         self.looking = Looking(dealings, answering, self._ask_manager)
         self._asked: dict[str, tuple[str, Asker, OfAgent]] = {}
         """Questions that go to a manager as they are, until they are answered: location, for whom, which."""
@@ -94,7 +96,7 @@ class Petitions:
             case f.TellUse():
                 self._command_used(connection, asker, question, out)
                 self._answering.answer(wait, f.Held((self._held(connection, asker, question.lease),)), out)
-            case f.AskStatus() | f.RenewLease() | f.EndLease():
+            case f.AskStatus() | f.RenewLease() | f.EndLease() | f.SplitLease():
                 location = f.location_of(question.lease)
                 if self._known(location, wait, out):
                     return self._of_lease(wait, asker, location, question, out)
@@ -105,7 +107,7 @@ class Petitions:
         wait: Wait,
         asker: Asker,
         location: str,
-        question: f.AskStatus | f.RenewLease | f.EndLease,
+        question: f.AskStatus | f.RenewLease | f.EndLease | f.SplitLease,
         out: list[Effect],
     ) -> Outcomes:
         lease, dealings = question.lease, self._dealings
@@ -133,6 +135,12 @@ class Petitions:
                 self._answering.wait(f"renew/{lease}", wait, out)
                 dealings.note_asker(lease, asker)
                 return dealings.tell(location, a.TakeUp(lease, duration, terms), out)
+            case f.SplitLease():
+                if lease in agent.held and not mine:
+                    text = f"lease {lease} is not known as yours"
+                    self._answering.deny(wait, "refused", text, out)
+                    return []
+                return self.splits.ask(wait, asker, question, out)
             case f.EndLease():
                 if mine:
                     self._answering.wait(f"end/{lease}", wait, out)

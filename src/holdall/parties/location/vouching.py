@@ -56,6 +56,19 @@ class Vouching:
         if location is None or not user or not at or there != name or believed not in {(), (location,)}:
             raise ProtocolViolation(f"{sender} does not vouch for {said.asker.holder[:80]!r}")
 
+    def holder(self, claimed: Asker, at: Address) -> Asker:
+        """Somebody to whom another one gives something, with what is known here; without a name where he is of no known node."""
+        user, _, there = claimed.holder.rpartition("@")
+        location = self.location_of(at.node)
+        if (
+            at.part != NEGOTIATOR
+            or location is None
+            or not user
+            or there != self._neighbours.name_of(at.node)
+        ):
+            return Asker("")
+        return asker_of(user, there, location, ())
+
     def check_host(self, sender: Address, message: Message, host: str) -> None:
         """Raises ProtocolViolation where it is not that host of this location."""
         if not self.is_of(sender, HOST) or host != sender.node:
