@@ -13,15 +13,14 @@ import msgspec
 
 from holdall.client.conversation import Conversation
 from holdall.client.location_talk import LocationTalk
-from holdall.client.taking import TakenWay
+from holdall.client.taking import Converse, TakenWay, Taker, capacity_of
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
-from holdall.model.errors import BadSpec, LeaseLost, Unreachable
-from holdall.model.terms import LeaseDocument, TermStatus
+from holdall.model.errors import LeaseLost, Unreachable
+from holdall.model.terms import LeaseDocument
 from holdall.node.gate.stream import StreamPort
 
 Address: TypeAlias = tuple[str, int]
-Converse: TypeAlias = Callable[[], Conversation]
 
 SHARE = 4
 """So often within its duration a lease is said to be used."""
@@ -50,7 +49,7 @@ class Forwarding:
         self._conversation: Conversation | None = None
         self._document: LeaseDocument | None = None
         self._rate = 0
-        self._way = TakenWay(converse, lease, term)
+        self._way = TakenWay(Taker(converse, lease, term))
 
     async def run(
         self, listen: Address, to: Address, *, opened: Callable[[Address], None], stop: asyncio.Event
@@ -89,7 +88,7 @@ class Forwarding:
         """Ask once more. A node that is away for a while ends nothing before the deadline and the linger are over."""
         try:
             await self._ask()
-            await self._way.tell_denied()
+            await self._way.tell()
         except Unreachable:
             self._conversation = None
             if boottime_ms() >= self._way.until_ms + linger_ms:
@@ -106,7 +105,7 @@ class Forwarding:
         self._document = held.document
         status = capacity_of(held.document, self._term)
         granted = status.granted if isinstance(status.granted, int) else 0
-        self._way.term = status.name
+        self._way.taker.term = status.name
         self._way.grant(granted, asked_ms + held.valid_for_ms)
         if not self._way.is_open() and held.valid_for_ms == 0:
             raise LeaseLost(f"lease {self.lease} is over: expired. Ask anew: holdall location request")
@@ -135,19 +134,6 @@ class Forwarding:
                 return f.HeldLease(self.lease, reason=reason)
             case _:
                 return f.HeldLease(self.lease, 0, known)
-
-
-def capacity_of(document: LeaseDocument, term: str) -> TermStatus:
-    """The capacity of that name; for an empty name the only one. Raises BadSpec."""
-    found = {one.name: one for one in document.terms if one.kind == "capacity"}
-    if term in found:
-        return found[term]
-    if not term and len(found) == 1:
-        return next(iter(found.values()))
-    has = ", ".join(found) or "none"
-    if term:
-        raise BadSpec(f"lease {document.lease} has no capacity {term[:64]!r}. It has: {has}")
-    raise BadSpec(f"lease {document.lease} has several capacities, or none ({has}). Say which: --term NAME")
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:

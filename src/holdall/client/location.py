@@ -1,13 +1,15 @@
 """The asyncio face of locations: `offer = await hub.location("prague").request({"net.tx": "50KiB/s"})`."""
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from holdall.client.gate import Gate, taker_of
 from holdall.client.link import Link
 from holdall.client.location_tenure import LeaseFace, NegotiatedTenure, expected, problem, read, taken
-from holdall.client.location_words import Amount, new_request, together, wait_ms_of
+from holdall.client.location_words import Amount, before_end_of, new_request, together, wait_ms_of
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost
@@ -35,11 +37,13 @@ class Location:
         template: str | None = None,
         replaces: "NegotiatedLease | str | None" = None,
         wait: float | str | None = None,
+        before_end: float | str | None = None,
     ) -> "Offer":
         """Ask for an offer, which binds the location for a few seconds; `await offer.accept()` makes it a lease.
 
         Amounts are base units, or text with a unit (`"50KiB/s"`); functions are True or words. `floors`: less is of no use.
         `wait`: stand in line for so long, an hour at most, where nothing can be offered now.
+        `before_end`: so long before the lease ends, unless it is renewed, its `ending` is set.
         Raises BadSpec, NeverSatisfiable (no host supports it), NotGranted (not now), Refused (policy).
         """
         made = new_request(
@@ -50,6 +54,7 @@ class Location:
             template=template,
             replaces=replaces.id if isinstance(replaces, LeaseFace) else replaces,
             wait=wait,
+            before_end=before_end_of(before_end),
         )
         answer = await ask(self._link, f.AskOffer(self.name, made))
         if isinstance(answer, f.OfferIs):
@@ -65,11 +70,18 @@ class Location:
         weights: Mapping[str, int | str] | None = None,
         template: str | None = None,
         wait: float | str | None = None,
+        before_end: float | str | None = None,
         on_loss: Literal["cancel", "event"] = "cancel",
     ) -> "Taking":
         """As `request`, and the offer is taken at once: `async with location.lease({…}) as lease`."""
         made = new_request(
-            terms, duration=duration, floors=floors, weights=weights, template=template, wait=wait
+            terms,
+            duration=duration,
+            floors=floors,
+            weights=weights,
+            template=template,
+            wait=wait,
+            before_end=before_end_of(before_end),
         )
         return Taking(self._link, self.name, made, on_loss)
 
@@ -149,12 +161,21 @@ class NegotiatedLease(LeaseFace):
         self._struck = False
         self.lost = asyncio.Event()
         """Set when the lease is lost."""
+        self.ending = asyncio.Event()
+        """Set so long before its end as `before_end` says; cleared when a renewal has come after all."""
         tenure.listen(self._hear)
+        tenure.listen_before_end(
+            lambda: self._in_loop(self.ending.set), lambda: self._in_loop(self.ending.clear)
+        )
 
     async def renew(self, duration: float | str | None = None) -> None:
         """Ask for its renewal now, perhaps for another duration. Raises NotGranted, Refused; it goes on as it was then."""
         question, asked_ms = self._renewal(duration), boottime_ms()
         self._renewed(await ask(self._link, question), asked_ms)
+
+    def gate(self, term: str = "") -> Gate:
+        """For sending at the rate of this term; empty: of its only capacity. Raises BadSpec when it has none, LeaseLost."""
+        return Gate(self._tenure, taker_of(self._link, self._tenure, term))
 
     async def release(self) -> None:
         """Give it back. Again, and after its loss, does no harm."""
@@ -180,10 +201,11 @@ class NegotiatedLease(LeaseFace):
 
     def _hear(self, loss: LeaseLost) -> None:
         del loss
-        try:
-            self._loop.call_soon_threadsafe(self._lose)
-        except RuntimeError:
-            return  # that loop has ended
+        self._in_loop(self._lose)
+
+    def _in_loop(self, what: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):  # that loop has ended
+            self._loop.call_soon_threadsafe(what)
 
     def _lose(self) -> None:
         self.lost.set()

@@ -6,9 +6,11 @@ from types import TracebackType
 from typing import Self
 
 from holdall.client.blocking import result_of
+from holdall.client.gate import taker_of
+from holdall.client.gate_sync import Gate
 from holdall.client.link import Link
 from holdall.client.location_tenure import LeaseFace, NegotiatedTenure, expected, problem, read, taken
-from holdall.client.location_words import Amount, new_request, together, wait_ms_of
+from holdall.client.location_words import Amount, before_end_of, new_request, together, wait_ms_of
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost
@@ -36,6 +38,7 @@ class Location:
         template: str | None = None,
         replaces: "NegotiatedLease | str | None" = None,
         wait: float | str | None = None,
+        before_end: float | str | None = None,
     ) -> "Offer":
         """As the asyncio twin."""
         made = new_request(
@@ -46,6 +49,7 @@ class Location:
             template=template,
             replaces=replaces.id if isinstance(replaces, LeaseFace) else replaces,
             wait=wait,
+            before_end=before_end_of(before_end),
         )
         answer = ask(self._link, f.AskOffer(self.name, made))
         if isinstance(answer, f.OfferIs):
@@ -61,10 +65,17 @@ class Location:
         weights: Mapping[str, int | str] | None = None,
         template: str | None = None,
         wait: float | str | None = None,
+        before_end: float | str | None = None,
     ) -> "NegotiatedLease":
         """As `request`, and the offer is taken at once: `with location.lease({…}) as lease`."""
         made = new_request(
-            terms, duration=duration, floors=floors, weights=weights, template=template, wait=wait
+            terms,
+            duration=duration,
+            floors=floors,
+            weights=weights,
+            template=template,
+            wait=wait,
+            before_end=before_end_of(before_end),
         )
         asked_ms = boottime_ms()
         answer = ask(self._link, f.AskOffer(self.name, made, take=True))
@@ -112,12 +123,19 @@ class NegotiatedLease(LeaseFace):
         super().__init__(link, tenure)
         self.lost = threading.Event()
         """Set when the lease is lost."""
+        self.ending = threading.Event()
+        """Set so long before its end as `before_end` says; cleared when a renewal has come after all."""
         tenure.listen(self._hear)
+        tenure.listen_before_end(self.ending.set, self.ending.clear)
 
     def renew(self, duration: float | str | None = None) -> None:
         """As the asyncio twin."""
         question, asked_ms = self._renewal(duration), boottime_ms()
         self._renewed(ask(self._link, question), asked_ms)
+
+    def gate(self, term: str = "") -> Gate:
+        """As the asyncio twin."""
+        return Gate(self._tenure, taker_of(self._link, self._tenure, term))
 
     def release(self) -> None:
         """Give it back. Again, and after its loss, does no harm."""

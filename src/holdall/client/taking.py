@@ -1,44 +1,117 @@
 """What may leave under a negotiated lease, taken piece by piece from the gate of this host's node.
 
 All who send under leases of the node take from there, so all together keep to what is granted. What has come too late to be
-sent is put back with the next question. As `Paced` and `Opens` of a forwarding port.
+sent is put back with the next question. `TakenWay` is as `Paced` and `Opens` of a forwarding port.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from holdall.client.conversation import Conversation
 from holdall.guardian.clock import boottime_ms
 from holdall.leases.buckets import quantum_for
 from holdall.model import frames
-from holdall.model.errors import Unreachable
+from holdall.model.errors import BadSpec, Unreachable
+from holdall.model.terms import LeaseDocument, TermStatus
 from holdall.node.clock import boottime_ns
 from holdall.node.gate.way import Cut
 
 AGAIN_S = 0.1
+END_S = 1.0
+"""A node that does not answer for so long learns less of what was denied."""
 DENIED_MAX = 1 << 20
 PIECE_BYTES_MAX = 1 << 20
 
+Converse = Callable[[], Conversation]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """So much may leave until this instant of CLOCK_BOOTTIME. 0: nothing now."""
+
+    size: int
+    until_ns: int
+
+
+class Taker:
+    """Asks the node, one question at a time, from any thread. `converse` is asked for a connection of its own."""
+
+    def __init__(
+        self, converse: Converse, lease: str, term: str, *, clock_ns: Callable[[], int] = boottime_ns
+    ) -> None:
+        self.lease, self.term, self.clock_ns = lease, term, clock_ns
+        self._converse = converse
+        self._conversation: Conversation | None = None
+        self._unused = self._denied = 0
+
+    def take(self, size: int) -> Piece:
+        """As much of this as may leave now, or nothing after a while. Raises Unreachable: then nothing may."""
+        asked_ns = self.clock_ns()
+        question = self._unused, self._denied
+        try:
+            answer = self._ask(size, *question)
+        except BaseException:
+            # Interrupted between question and answer a connection is of no use any more.
+            self.close()
+            raise
+        self._unused, self._denied = 0, self._denied - question[1]
+        return Piece(answer.size, asked_ns + answer.waited_us * 1000 + frames.BYTES_LATE_MS * 1_000_000)
+
+    def is_late(self, piece: Piece) -> bool:
+        """It may not leave any more."""
+        return self.clock_ns() >= piece.until_ns
+
+    def put_back(self, size: int) -> None:
+        """Of the last piece so much has not left. The node learns it with the next question."""
+        self._unused += size
+
+    def deny(self) -> None:
+        """A use came without a lease. The node learns it with the next question."""
+        self._denied = min(self._denied + 1, DENIED_MAX)
+
+    def tell(self) -> None:
+        """What the node has not learned yet. Nothing is taken. Raises Unreachable."""
+        if self._unused or self._denied:
+            self.take(0)
+
+    def close(self) -> None:
+        """The connection ends, also for a question under way, from any thread; the next question makes another one."""
+        conversation, self._conversation = self._conversation, None
+        self._unused = 0
+        if conversation is not None:
+            conversation.break_off()
+
+    def _ask(self, size: int, unused: int, denied: int) -> frames.BytesTaken:
+        if self._conversation is None:
+            self._conversation = self._converse()
+        node = self._conversation
+        answer = node.ask(frames.TakeBytes(node.number(), self.lease, self.term, size, unused, denied))
+        if not isinstance(answer, frames.BytesTaken):
+            raise Unreachable(f"the node gave an unexpected answer ({type(answer).__name__})")
+        return answer
+
 
 class TakenWay:
-    """The way out of one capacity of one lease. `converse` is asked for a connection of its own."""
+    """The way out of one capacity of one lease, on an event loop."""
 
-    def __init__(self, converse: Callable[[], Conversation], lease: str, term: str) -> None:
-        self.lease, self.term = lease, term
+    def __init__(self, taker: Taker) -> None:
+        self.taker = taker
         self.turn = asyncio.Lock()
         self.until_ms = 0
         """The holder's deadline, on CLOCK_BOOTTIME."""
-        self._converse = converse
-        self._conversation: Conversation | None = None
         self._rate = 0
-        self._unused = self._denied = 0
+        self._asking: asyncio.Task[Piece] | None = None
+        """The question under way. Who asked may have been cancelled: its answer is the next one's."""
         self._waiters: set[asyncio.Future[None]] = set()
         self._ends: asyncio.TimerHandle | None = None
 
     @property
     def quantum(self) -> int:
         """The most bytes of one piece."""
-        return quantum_for(self._rate)
+        return min(quantum_for(self._rate), PIECE_BYTES_MAX)
 
     # ------------------------------------------------------------ the lease
 
@@ -64,7 +137,7 @@ class TakenWay:
     def try_open(self, holder: str) -> bool:
         """The same for a new connection: a no is told to the node as a use that was denied."""
         if not self.is_open(holder):
-            self._denied = min(self._denied + 1, DENIED_MAX)
+            self.taker.deny()
         return self.is_open(holder)
 
     # ------------------------------------------------------------ sending
@@ -81,43 +154,55 @@ class TakenWay:
         While the node is away nothing leaves: nobody else knows what others send.
         """
         while may():
-            asked_ns = boottime_ns()
             try:
-                taken = await self._take(min(most, self.quantum, PIECE_BYTES_MAX))
+                piece = await self._piece(min(most, self.quantum))
             except Unreachable:
-                self.close()
                 await self.stirred(AGAIN_S)
                 continue
-            late_us = (boottime_ns() - asked_ns) // 1000 - taken.waited_us
-            if taken.size and late_us < frames.BYTES_LATE_MS * 1000 and may():
-                return taken.size
-            self._unused = taken.size
-            if not taken.size:
+            if piece is None:
+                continue
+            size = min(most, piece.size)
+            if size and not self.taker.is_late(piece) and may():
+                self.taker.put_back(piece.size - size)
+                return size
+            self.taker.put_back(piece.size)
+            if not piece.size:
                 await self.stirred(AGAIN_S)
-        raise Cut(f"lease {self.lease} is over")
+        raise Cut(f"lease {self.taker.lease} is over")
 
-    async def tell_denied(self) -> None:
-        """Uses that were denied and have not been told yet."""
-        if self._denied and not self.turn.locked():
+    async def tell(self) -> None:
+        """Uses that were denied. Nobody waits for it who sends, as then it is told anyway. Raises Unreachable."""
+        if self._asking is None and not self.turn.locked():
             async with self.turn:
-                await self._take(0)
+                await asyncio.to_thread(self.taker.tell)
+
+    async def end(self) -> None:
+        """As `close`, and before it the node learns what was denied, and what has not left. Nobody may send by now."""
+        asking, self._asking = self._asking, None
+        if asking is not None and not asking.done():
+            # What it would bring the node puts back by itself, as nobody is there any more.
+            self.taker.close()
+            await asyncio.wait((asking,), timeout=END_S)
+        self._stir()
+        if asking is None or asking.done():
+            async with self.turn:
+                if asking is not None and asking.exception() is None:
+                    self.taker.put_back(asking.result().size)
+                telling = asyncio.ensure_future(asyncio.to_thread(self.taker.tell))
+                telling.add_done_callback(_heard)
+                await asyncio.wait((telling,), timeout=END_S)
+        self.close()
 
     async def stirred(self, seconds: float | None = None) -> None:
         """Return when rate or deadline have changed, or after so long."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await asyncio.wait((waiter,), timeout=seconds)
-        finally:
-            self._waiters.discard(waiter)
+        await self._stirred_or(seconds)
 
     def close(self) -> None:
-        """The connection ends; the next question makes another one."""
+        """The connection ends, and with it what was asked; the next question makes another one."""
         if self._ends is not None:
             self._ends.cancel()
-        if self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
+        self.taker.close()
+        self._stir()
 
     # ------------------------------------------------------------ inside
 
@@ -126,19 +211,42 @@ class TakenWay:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _take(self, size: int) -> frames.BytesTaken:
-        unused, denied = self._unused, self._denied
-        answer = await asyncio.to_thread(self._ask, size, unused, denied)
-        self._unused = 0
-        self._denied -= denied
-        return answer
+    async def _piece(self, size: int) -> Piece | None:
+        """An answer; None: the way was stirred before it came. Raises Unreachable."""
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(asyncio.to_thread(self.taker.take, size))
+            self._asking.add_done_callback(_heard)
+        await self._stirred_or(None, self._asking)
+        if not self._asking.done():
+            return None
+        asking, self._asking = self._asking, None
+        return asking.result()
 
-    def _ask(self, size: int, unused: int, denied: int) -> frames.BytesTaken:
-        """In a thread: the conversation blocks. Raises Unreachable."""
-        if self._conversation is None:
-            self._conversation = self._converse()
-        node = self._conversation
-        answer = node.ask(frames.TakeBytes(node.number(), self.lease, self.term, size, unused, denied))
-        if not isinstance(answer, frames.BytesTaken):
-            raise Unreachable(f"{node.where} gave an unexpected answer ({type(answer).__name__})")
-        return answer
+    async def _stirred_or(self, seconds: float | None, *also: "asyncio.Task[Piece]") -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait((waiter, *also), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiters.discard(waiter)
+
+
+def capacity_of(document: LeaseDocument, term: str) -> TermStatus:
+    """The capacity of that name; for an empty name the only one. Raises BadSpec."""
+    found = {one.name: one for one in document.terms if one.kind == "capacity"}
+    if term in found:
+        return found[term]
+    if not term and len(found) == 1:
+        return next(iter(found.values()))
+    has = ", ".join(found) or "none"
+    if term:
+        raise BadSpec(f"lease {document.lease} has no capacity {term[:64]!r}. It has: {has}")
+    raise BadSpec(
+        f"lease {document.lease} has several capacities, or none ({has}). Say which (on the command line: --term NAME)"
+    )
+
+
+def _heard(asking: "asyncio.Task[Any]") -> None:
+    """Nobody may be there any more to hear of its failure."""
+    with contextlib.suppress(asyncio.CancelledError):
+        asking.exception()

@@ -1,5 +1,6 @@
 """`holdall proxy` at a real node: bytes go out at the leased rate, and what was used is in the status and in the account."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -15,13 +16,14 @@ from node.location.town import Client, die, net, settled, start, wants
 from node.together import Together, together
 from node.waiting import until
 
+import holdall
 from holdall.cli.proxy import read_address, show_address
 from holdall.client.conversation import Conversation
-from holdall.client.forwarding import capacity_of
+from holdall.client.taking import capacity_of
 from holdall.leases.buckets import depth_for, quantum_for
 from holdall.model import frames
 from holdall.model import location_frames as f
-from holdall.model.errors import BadSpec
+from holdall.model.errors import BadSpec, LeaseLost, NotHolder
 from holdall.model.terms import LeaseDocument, TermStatus
 
 CAPACITY = 1_000_000
@@ -230,6 +232,64 @@ def test_proxies_of_one_lease_and_leases_of_one_capacity_keep_to_it_together(nod
             return isinstance(status, f.LeaseIs) and status.document.term("net.tx").used.total == 900_000
 
         until(used, "the lease's host knows the sum of both proxies")
+
+
+def test_a_program_and_a_proxy_keep_to_one_lease_together_and_the_program_is_told_of_its_end(
+    nodes: Together, sink: Sink
+) -> None:
+    size, own = 100_000, Sink()
+    url = f"unix://{nodes.nodes['lab1'].settings.socket}"
+
+    async def body() -> None:
+        async with (
+            holdall.connect(url) as hub,
+            hub.location("prague").lease({"net.tx": RATE}, duration="4s", on_loss="event") as lease,
+            lease.gate() as gate,
+        ):
+            with proxying(nodes, lease.id, sink) as process:
+                sender = await asyncio.to_thread(connected, process)
+                _, writer = await asyncio.open_connection("127.0.0.1", own.port)
+                begun = time.monotonic()
+                sending = asyncio.create_task(asyncio.to_thread(sender.sendall, bytes(size)))
+                await asyncio.gather(*(gate.send(writer, bytes(size // 4)) for _ in range(4)), sending)
+                await asyncio.to_thread(
+                    until, lambda: (own.count, sink.count) == (size, size), "all is there"
+                )
+                assert 2 * size <= RATE * (time.monotonic() - begun) + DEPTH
+                sender.close()
+                writer.close()
+            await asyncio.to_thread(
+                until, lambda: used_of(nodes, lease.id) == 2 * size, "the host knows the sum"
+            )
+            with Client(nodes, "lab1") as client:
+                assert client.ask(f.EndLease(lease.id)) == f.Over(lease.id, "released")
+            with pytest.raises(LeaseLost, match="released"):
+                await gate.take()
+
+    with pytest.raises(LeaseLost, match="released"):
+        asyncio.run(body())
+    own.close()
+
+
+def test_a_blocking_program_sends_at_the_leased_rate(nodes: Together, sink: Sink) -> None:
+    url, size = f"unix://{nodes.nodes['lab1'].settings.socket}", 50_000
+    with (
+        holdall.sync.connect(url) as hub,
+        hub.location("prague").lease({"net.tx": RATE}, duration="4s") as lease,
+    ):
+        with (
+            lease.gate("net.tx") as gate,
+            socket.create_connection(("127.0.0.1", sink.port)) as sender,
+        ):
+            begun = time.monotonic()
+            gate.send(sender, bytes(size))
+            until(lambda: sink.count == size, "all is there")
+            assert size <= RATE * (time.monotonic() - begun) + DEPTH
+        until(lambda: used_of(nodes, lease.id) == size, "the host knows it")
+        with pytest.raises(BadSpec, match=r"has no capacity 'mem'. It has: net\.tx"):
+            lease.gate("mem")
+    with pytest.raises(NotHolder, match="given back"):
+        gate.take()
 
 
 @pytest.mark.system

@@ -114,6 +114,8 @@ class SharedGate:
             self._taking.discard(connection)
         if size and is_open:
             self._last[connection] = leased, size, self._clock_ns()
+        elif size:
+            leased.way.put_back(size)  # nobody hears of it any more
         return BytesTaken(ask.n, size, (self._clock_ns() - began_ns) // 1_000)
 
     def closed(self, connection: str) -> None:
