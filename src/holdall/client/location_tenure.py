@@ -4,13 +4,14 @@ The node renews a lease for as long as it hears, within the lease's duration, th
 the user's thread nor on its loop. A deadline counts from before that question was sent which the node has answered last.
 """
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
 from holdall.client.link import Link
-from holdall.client.location_words import over, refused
+from holdall.client.location_words import HOLDER_TOLD, before_end_ms, over, refused
 from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
 from holdall.model import location_frames as f
@@ -21,6 +22,7 @@ from holdall.model.terms import LeaseDocument
 SHARE = 4
 """So often within its duration a lease is said to be used."""
 PAUSE_S_MAX = 30.0
+AGAIN_MS = 50
 
 Answer = TypeVar("Answer", bound=f.ToClient)
 
@@ -57,6 +59,9 @@ class NegotiatedTenure:
         self.released = False
         self.lock = threading.Lock()
         self._listener: Callable[[LeaseLost], None] | None = None
+        self._warned_of = 0
+        """The revision before whose end the holder has been told of it."""
+        self._told_of_end: tuple[Callable[[], object], Callable[[], object]] | None = None
 
     @property
     def id(self) -> str:
@@ -74,6 +79,30 @@ class NegotiatedTenure:
             loss = self.loss
         if loss is not None and listener is not None:
             listener(loss)
+
+    def listen_before_end(self, near: Callable[[], object], moved: Callable[[], object]) -> None:
+        """Called from any thread: when the end has come near as `before_end` says, and when a renewal has moved it on."""
+        self._told_of_end = near, moved
+
+    def warn_at_ms(self) -> int | None:
+        """When the holder is to be told of the end; None: not, or he has been."""
+        if self._warned_of == self.document.revision or self.loss is not None or self.released:
+            return None
+        return before_end_ms(self.document, self.until_ms)
+
+    def warn(self) -> bool:
+        """Tell the holder what there is to tell about the end. True: that it is near."""
+        at_ms = self.warn_at_ms()
+        is_near = at_ms is not None and boottime_ms() >= at_ms
+        if is_near:
+            self._warned_of = self.document.revision
+        elif at_ms is None or not self._warned_of:
+            return False
+        else:
+            self._warned_of = 0
+        if self._told_of_end is not None:
+            self._told_of_end[0 if is_near else 1]()
+        return is_near
 
     def check(self) -> None:
         """Raises LeaseLost when it is over, NotHolder when it was given back."""
@@ -181,8 +210,7 @@ class Keeper:
                     return
             self._say(held)
             with self._changed:
-                shortest = min(tenure.document.duration for tenure in held)
-                self._changed.wait(min(PAUSE_S_MAX, shortest / 1000 / SHARE))
+                self._changed.wait(_pause_s(held))
 
     def _say(self, held: list[NegotiatedTenure]) -> None:
         asked_ms = boottime_ms()
@@ -203,9 +231,24 @@ class Keeper:
                 tenure.lose(found.reason)
             elif boottime_ms() >= tenure.until_ms:
                 tenure.lose("not renewed in time")
+            if tenure.warn():
+                # Nobody waits for the answer; the host is told what became of it.
+                with contextlib.suppress(HoldallError):
+                    self._link.negotiate(f.pack(f.TellUse(tenure.id, before_end=HOLDER_TOLD)))
             if tenure.loss is not None:
                 with self._changed:
                     self._held.pop(tenure.id, None)
+
+
+def _pause_s(held: list[NegotiatedTenure]) -> float:
+    """Until they are asked for again: so often within a duration, and when somebody is to be told of an end."""
+    now_ms = boottime_ms()
+    pauses = [PAUSE_S_MAX, *(tenure.document.duration / 1000 / SHARE for tenure in held)]
+    for tenure in held:
+        at_ms = tenure.warn_at_ms()
+        if at_ms is not None:
+            pauses.append(max(at_ms - now_ms, AGAIN_MS) / 1000)
+    return min(pauses)
 
 
 _keepers: "weakref.WeakKeyDictionary[Link, Keeper]" = weakref.WeakKeyDictionary()

@@ -97,6 +97,16 @@ def new_request(
         raise BadSpec(f"{refusal.where}: {refusal.text}" if refusal.where else refusal.text) from None
 
 
+def before_end_of(lead: float | str | None) -> BeforeEnd | None:
+    """Of a lease without a command: its holder is told so long before the end; None: he is not. Raises BadSpec."""
+    if lead is None:
+        return None
+    lead_ms = finite_duration(lead, what="before_end")
+    if not lead_ms:
+        raise BadSpec("before_end: nobody can be told in no time. Say how long before the end, e.g. 10s")
+    return BeforeEnd(lead_ms)
+
+
 def before_end_ms(document: LeaseDocument, until_ms: int) -> int | None:
     """When a holder who asked for it is told that his lease, which he may use until then, will end; None: never."""
     before = document.before_end
