@@ -51,7 +51,14 @@ def test_c13_c15_holder_host_reason_ends_position_and_blocker_agree_over_http_at
     until(
         lambda: at_a.get("/v1/pools")["total"] == 4 == at_b.get("/v1/pools")["total"], "both know all pools"
     )
-    wish = {"needs": ["psu:2"], "for": "1h", "detached": True, "reason": "soak", "holder": "ci@runner"}
+    wish = {
+        "needs": ["psu:2"],
+        "for": "1h",
+        "ttl": "20s",  # as long as a node can stand still here without losing what it has
+        "detached": True,
+        "reason": "soak",
+        "holder": "ci@runner",
+    }
     lease = at_b.post("/v1/claims", wish)
     assert lease["state"] == "granted"
     waiting = at_a.post(
