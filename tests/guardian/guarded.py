@@ -19,6 +19,7 @@ from holdall.guardian.clock import boottime_ms
 from holdall.guardian.enforcement.figures import Limits
 from holdall.model import frames
 from holdall.model.spec import parse_needs
+from holdall.model.terms import LeaseDocument
 
 WITHIN_S = 20.0
 NO_LIMITS = Limits()
@@ -57,6 +58,7 @@ class Guarded:
         stay_ms: int | None = None,
         before_end: orders.BeforeEnd | None = None,
         hard_end_in_ms: int | None = None,
+        negotiated: LeaseDocument | None = None,
         inside: tuple[str, ...] = (),
     ) -> None:
         """`inside`: words before the guardian's own, of which the last executes the rest."""
@@ -96,6 +98,7 @@ class Guarded:
                 limits=limits,
                 stay_ms=stay_ms,
                 before_end=before_end,
+                negotiated=negotiated,
             )
         )
 

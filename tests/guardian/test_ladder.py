@@ -1,9 +1,11 @@
 """The ladder of enforcement with real processes: what each means really keeps, and that nothing of a command is left."""
 
+import resource
 import shlex
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -202,6 +204,70 @@ def test_what_is_probed_is_what_a_command_gets() -> None:
     assert everything.over(Figures(mem=MIB + 1)) == (
         f"its processes have {MIB + 1} bytes of memory, and may have {MIB}"
     )
+
+
+# ---------------------------------------------------------------- limits that change while the command runs
+
+
+def test_what_is_granted_anew_is_put_in_force_and_what_the_kernel_refuses_is_watched() -> None:
+    class Refusing:
+        """A group that takes every limit of processors, and none of memory below 100 bytes."""
+
+        def __init__(self) -> None:
+            self.said: list[object] = []
+
+        def limit(self, limits: Limits) -> set[str]:
+            self.said.append(limits)
+            return {name for name, amount in limits.asked().items() if name == "cpu" or amount >= 100}
+
+        def lift(self, terms: Iterable[str]) -> None:
+            self.said.append(tuple(terms))
+
+    group = Refusing()
+    made = Containment(Limits(cpu=500, mem=200), [group])  # type: ignore[list-item]
+    assert made.enforced == {"cpu": "kernel", "mem": "kernel"}
+    made.adjust(Limits(cpu=900, mem=300), [])
+    assert made.enforced == {"cpu": "kernel", "mem": "kernel"}
+    made.adjust(Limits(cpu=900, mem=50), [])
+    assert made.enforced == {"cpu": "kernel", "mem": "process"}
+    assert made.over(Figures(mem=51)) == "its processes have 51 bytes of memory, and may have 50"
+    made.adjust(Limits(cpu=900), [])
+    assert (made.enforced, made.over(Figures(mem=51))) == ({"cpu": "kernel"}, "")
+    assert group.said == [
+        Limits(cpu=500, mem=200),
+        (),
+        Limits(cpu=900, mem=300),
+        (),
+        Limits(cpu=900, mem=50),
+        ("mem",),
+        Limits(cpu=900),
+    ]
+
+
+def test_the_own_limit_of_a_process_that_runs_is_lowered_and_raised_again() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as running:
+        try:
+            _, hard = resource.prlimit(running.pid, resource.RLIMIT_AS)
+            made = Containment.make(Limits(mem=200 * MIB), Trees(), may_change=True)
+            for mem in (100 * MIB, 300 * MIB):
+                made.adjust(Limits(mem=mem), [running.pid])
+                assert resource.prlimit(running.pid, resource.RLIMIT_AS) == (mem, hard)
+            made.adjust(Limits(), [running.pid])
+            assert resource.prlimit(running.pid, resource.RLIMIT_AS) == (hard, hard)
+        finally:
+            running.kill()
+
+
+@pytest.mark.system
+@pytest.mark.requires("cgroup-limits")
+def test_the_kernels_limits_follow_what_is_granted() -> None:
+    made = Containment.make(Limits(cpu=500, mem=100 * MIB), may_change=True)
+    try:
+        for mem, cpu in ((200 * MIB, 900), (50 * MIB, 200), (60 * MIB, 300)):
+            made.adjust(Limits(cpu=cpu, mem=mem), [])
+            assert made.enforced == {"cpu": "kernel", "mem": "kernel"}
+    finally:
+        made.remove()
 
 
 # ---------------------------------------------------------------- how long, and what is done before

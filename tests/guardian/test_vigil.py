@@ -99,3 +99,38 @@ def test_an_answer_that_came_late_takes_back_nothing_that_was_confirmed() -> Non
     watch.renew(deadline_ms=32_000, hard_end_ms=None)
     assert watch.act(34_999) is None
     assert watch.act(35_000) is Act.TERM
+
+
+def test_before_a_deadline_that_nothing_has_moved_on_something_is_done_once_and_again_before_the_next() -> (
+    None
+):
+    watch = Vigil(deadline_ms=60_000, hard_end_ms=None, grace_ms=5_000, warn_renewed_ms=10_000)
+    assert watch.wake_ms() == 45_000
+    assert (watch.act(44_999), watch.act(45_000), watch.act(45_001)) == (None, Act.WARN, None)
+    # The same end by an answer that came a little faster: nothing is done again.
+    watch.renew(deadline_ms=60_040, hard_end_ms=None)
+    assert (watch.act(45_100), watch.wake_ms()) == (None, 55_040)
+    # Renewed after all: there is another end.
+    watch.renew(deadline_ms=100_000, hard_end_ms=None)
+    assert (watch.act(84_999), watch.act(85_000), watch.act(95_000)) == (None, Act.WARN, Act.TERM)
+    assert watch.reason is Reason.NOT_RENEWED
+
+
+def test_before_an_end_that_is_known_and_before_one_that_renewals_move_different_times_are_left() -> None:
+    watch = Vigil(deadline_ms=60_000, hard_end_ms=None, grace_ms=5_000, warn_ms=20_000, warn_renewed_ms=1_000)
+    watch.stay_end_ms = 200_000
+    assert watch.wake_ms() == 54_000
+    watch.renew(deadline_ms=190_000, hard_end_ms=None)
+    assert [watch.act(now) for now in (174_999, 175_000, 183_999, 184_000, 184_001)] == [
+        None,
+        Act.WARN,
+        None,
+        Act.WARN,
+        None,
+    ]
+
+
+def test_a_command_that_is_not_running_is_warned_of_nothing() -> None:
+    watch = Vigil(deadline_ms=60_000, hard_end_ms=None, grace_ms=5_000, warn_renewed_ms=10_000)
+    watch.running = False
+    assert (watch.act(50_000), watch.wake_ms()) == (None, 60_000)

@@ -1,7 +1,6 @@
 """`holdall location request … -- CMD`: a command under a negotiated lease is held to it, by what there is, and that is told."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -28,7 +27,7 @@ amount = "2cpu"
 stay_max = "1h"
 """
 BUSY = """
-import json, os, time
+import time
 held = bytearray(40 << 20)
 while True:
     sum(range(20000))

@@ -84,3 +84,18 @@ def test_no_meter_can_count_beyond_what_a_record_holds() -> None:
     for wrong in (AMOUNT_MAX + 1, -1):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert({"total": wrong}, Usage)
+
+
+def test_each_term_has_a_meter_of_its_own_and_they_may_take_turns() -> None:
+    uses, out = Uses(), list[object]()
+
+    def tell(meter: str, name: str, total: int) -> dict[str, int]:
+        told = uses.tell("L-1", meter, (TermUse(name, Usage(total)),), 0, out)  # type: ignore[arg-type]
+        return {one.name: one.used.total for one in told}
+
+    assert tell("gate", "net.tx", 100) == {"net.tx": 100}
+    assert tell("guardian", "cpu", 7) == {"cpu": 7, "net.tx": 100}
+    assert tell("gate", "net.tx", 150) == {"cpu": 7, "net.tx": 150}
+    assert tell("guardian", "cpu", 9) == {"cpu": 9, "net.tx": 150}
+    assert tell("another", "cpu", 1) == {"cpu": 10, "net.tx": 150}
+    assert {one.name: one.used.total for one in uses.of("L-1")} == {"cpu": 10, "net.tx": 150}
