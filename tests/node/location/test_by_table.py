@@ -37,13 +37,17 @@ class Case:
         self.there = ["a", "c"]
         self.now_ms = 0
         self.table = Table()
-        self.first = FirstNode("b", lambda: self.there)
+        self.silent = ""
+        self.first = FirstNode(
+            "b", lambda: self.there, silent=lambda: self.silent, clock_ms=lambda: self.now_ms
+        )
         self.told: list[tuple[str, int]] = []
         self.part = TableOrFirst(
             "b",
             self.table,
             self.first,
             heard=lambda: self.there,
+            doubts=self.first.doubts,
             patience_ms=5_000,
             clock_ms=lambda: self.now_ms,
         )
@@ -89,6 +93,28 @@ def test_a_table_that_is_out_of_reach_is_believed_while_its_leader_is_heard() ->
         case.there = ["a"]
         case.at(20_000, "no server")
         assert case.told == [("c", 7), ("a", 0)]
+        await case.part.close()
+
+    run(scene())
+
+
+def test_a_leader_that_does_not_answer_is_believed_gone_before_the_directory_knows_it() -> None:
+    async def scene() -> None:
+        case = Case()
+        await case.open()
+        case.table.says("a", 7)
+        case.silent = "a"
+        case.at(4_000)
+        assert case.told == [("a", 7)], "while the table can be read its word counts"
+        case.at(5_000, "no server")
+        # This node's host has a manager that answers by the time at which the table has been away for long enough.
+        case.silent = ""
+        case.at(10_000, "no server")
+        assert [node for node, _ in case.told] == ["a", "b"]
+        case.at(5_000 + DOUBT_MS - 1, "no server")
+        assert len(case.told) == 2
+        case.at(5_000 + DOUBT_MS, "no server")
+        assert case.told[-1] == ("a", 7), "it is heard, and nothing says that it does not answer"
         await case.part.close()
 
     run(scene())

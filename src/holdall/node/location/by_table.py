@@ -1,7 +1,7 @@
 """Leadership by a common table where it can be reached, and by the first node that is heard where it can't.
 
 A table whose server is gone with the leader would leave a location without a manager until that server is back. So when
-the table has been out of reach for a while and its leader is not heard, the first node leads; the table's word counts
+the table has been out of reach for a while and its leader is not heard, or leaves heartbeats unanswered, the first node leads; the table's word counts
 again as soon as it can be read. That may make two leaders, which harms nothing.
 """
 
@@ -15,6 +15,11 @@ from holdall.node.location.leadership import LOOK_EVERY_S, Leadership, Told
 
 PATIENCE_MS = 5000
 """A table is waited for so long before its leader is believed gone."""
+
+
+def _nobody(node: str) -> bool:
+    del node
+    return False
 
 
 class TableLeadership(Leadership, Protocol):
@@ -36,15 +41,16 @@ class TableOrFirst:
         first: Leadership,
         *,
         heard: Callable[[], Sequence[str]],
+        doubts: Callable[[str], bool] = _nobody,
         patience_ms: int = PATIENCE_MS,
         clock_ms: Callable[[], int] = boottime_ms,
     ) -> None:
-        """`heard`: the ids of the location's other nodes that are heard now."""
+        """`heard`: the ids of the location's other nodes that are heard now. `doubts`: those who do not answer all the same."""
         self.by_first = False
         """The table is out of reach, and so is its leader."""
         self._own = own
         self._table, self._first = table, first
-        self._heard = heard
+        self._heard, self._doubts = heard, doubts
         self._patience_ms = patience_ms
         self._clock_ms = clock_ms
         self._lost_ms: int | None = None
@@ -68,7 +74,7 @@ class TableOrFirst:
         else:
             self._lost_ms = now_ms if self._lost_ms is None else self._lost_ms
             leader = self._said_by_table[0]
-            is_there = leader and leader in (self._own, *self._heard())
+            is_there = leader == self._own or (leader in self._heard() and not self._doubts(leader))
             self.by_first = not is_there and now_ms - self._lost_ms >= self._patience_ms
         self._tell()
 

@@ -31,7 +31,9 @@ class LocationDriver:
             heard = heard_at(location, loop.host)
             first = FirstNode(self._node, heard, silent=silent_manager(loop.host))
             table = leadership(location)
-            self._leadership = first if table is None else TableOrFirst(self._node, table, first, heard=heard)
+            self._leadership = first
+            if table is not None:
+                self._leadership = TableOrFirst(self._node, table, first, heard=heard, doubts=first.doubts)
 
     async def open(self) -> None:
         """All parts of the node may speak with others: take part in the election."""

@@ -75,14 +75,17 @@ class FirstNode:
         now_ms, silent = self._clock_ms(), self._silent()
         if silent:
             self._doubted[silent] = now_ms + DOUBT_MS
-        there = (one for one in self._heard() if self._doubted.get(one, 0) <= now_ms)
-        leader = min((self._own, *there))
+        leader = min((self._own, *(one for one in self._heard() if not self.doubts(one))))
         if leader == self._leader:
             return
         self._leader = leader
         # Of another leader the epoch is its own affair: its orders carry it.
         self._epoch = max(wall_ms(), self._epoch + 1) if leader == self._own else self._epoch
         self._told(leader, self._epoch if leader == self._own else 0)
+
+    def doubts(self, node: str) -> bool:
+        """Whether a node is passed over now, as it has left heartbeats of this node's host unanswered."""
+        return self._doubted.get(node, 0) > self._clock_ms()
 
     def seen(self, epoch: int) -> None:
         """As `Leadership.seen`."""
