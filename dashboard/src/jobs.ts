@@ -22,6 +22,16 @@ export interface Instance {
   attempt: number | null;
   /** what it waits for or does */
   note: string;
+  attempts: Attempt[];
+}
+
+export interface Attempt {
+  attempt: number;
+  ended_ms: number | null;
+  /** of what it was granted; empty: it has needed nothing, or has nothing yet */
+  lease: string;
+  /** pool/unit@node#fence */
+  units: string[];
 }
 
 export interface Task {

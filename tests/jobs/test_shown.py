@@ -6,7 +6,7 @@ from jobs.scripts import GROUP, job
 
 from holdall.jobs.client import JobView
 from holdall.jobs.drawing import draw, layout
-from holdall.jobs.entries import Outcome
+from holdall.jobs.entries import Granted, Outcome
 from holdall.jobs.moves import AttemptEnded, Record
 from holdall.jobs.shown import tasks_shown
 from holdall.jobs.tree import entry_line, tree_lines
@@ -42,6 +42,12 @@ def view() -> JobView:
     effects += machine.handle(AttemptEnded("loop", 1, Outcome("failed", 1, "exit status 1")))
     made.log = [one.entry for one in effects if isinstance(one, Record)]
     made.notes = {"test[b]": "2nd of 3 · gpu:1 busy 2/2", "test[c]": "running"}
+    units = tuple(f"gpu/{number}@lab-b#7" for number in range(5))
+    # Of an attempt that is over nothing is held any more.
+    made.grants = {
+        "test[c]": Granted("test[c]", 1, "L" * 26, units),
+        "loop": Granted("loop", 1, "M" * 26, units),
+    }
     return made
 
 
@@ -51,7 +57,7 @@ def test_the_tree_tells_of_each_task_what_it_does_or_waits_for() -> None:
         ">   test     1 failed, 2 running",
         "      x [a]  failed: <script>alert(1)</script>",
         "      > [b]  2nd of 3 · gpu:1 busy 2/2",
-        "      > [c]  running",
+        "      > [c]  running, holds gpu/0@lab-b#7 gpu/1@lab-b#7 gpu/2@lab-b#7 and 2 more",
         ">   loop     begins, round 2 of 3, attempt 2",
         ".     fix    waits for test",
         ".       end  waits for test, fix, loop",

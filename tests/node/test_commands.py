@@ -16,7 +16,7 @@ import pytest
 from node.waiting import until, until_async
 
 from holdall.model.errors import BadConfig, Refused
-from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW, RunWishes
+from holdall.model.run_frames import GRANT_ENV, LEASE_BYTES_MAX, PIECE_BYTES_MAX, WINDOW, RunLease, RunWishes
 from holdall.model.spec import parse_needs
 from holdall.node import command_line, commands
 from holdall.node.command_line import Line, Surroundings
@@ -30,6 +30,7 @@ from holdall.parties.runs.messages import (
     JobBegan,
     JobEnded,
     JobFailed,
+    JobLeased,
     JobReport,
     JobSaid,
     JobTook,
@@ -213,6 +214,30 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Course], None]:
 
 
 Play = Callable[[str, Course], None]
+
+
+LEASE = RunLease("L" * 26, ("gpu/0@lab-b#7",))
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        (msgspec.json.encode(LEASE), [JobLeased(1, LEASE)]),
+        (b"", []),
+        (b"nonsense", []),
+        (b'{"lease": 1}', []),
+        (b"x" * (LEASE_BYTES_MAX + 1), []),
+    ],
+    ids=["told", "nothing", "no-json", "another-type", "too-long"],
+)
+def test_the_lease_of_a_run_is_told_once_before_its_end_whatever_else_is_written_there(
+    play: Play, told: bytes, known: list[JobReport]
+) -> None:
+    async def course(bench: Bench) -> None:
+        assert await bench.ended() == 4
+        assert bench.reports == [JobBegan(1), *known, JobEnded(1, 4)]
+
+    play(f"import os, sys; os.write(int(os.environ['{GRANT_ENV}']), {told!r}); sys.exit(4)", course)
 
 
 def test_no_more_output_is_read_than_there_is_credit_for(play: Play) -> None:

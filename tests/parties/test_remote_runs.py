@@ -29,6 +29,7 @@ from holdall.model.run_frames import (
     WINDOW,
     RunBeat,
     RunFed,
+    RunLease,
     RunOn,
     RunOver,
     RunSaid,
@@ -51,6 +52,7 @@ from holdall.parties.runs.messages import (
     JobBegan,
     JobEnded,
     JobFailed,
+    JobLeased,
     JobSaid,
     JobTook,
     RunPassed,
@@ -167,6 +169,15 @@ def serving(*run_from: str) -> Machine:
     machine.driver(JobBegan(1))
     assert machine.take(RUNS, A) == [RunPassed(1, 1, RunWord(0))]
     return machine
+
+
+def test_the_lease_of_a_run_is_told_when_it_is_there_and_with_each_word_after_that() -> None:
+    machine = serving()
+    lease = RunLease("L" * 26, ("gpu/0@lab-b#7",))
+    machine.driver(JobLeased(1, lease))
+    assert machine.take(RUNS, A) == [RunPassed(1, 1, RunWord(0, lease=lease))]
+    beat(machine, ask=True)
+    assert machine.take(RUNS, A) == [RunPassed(1, 1, RunWord(0, lease=lease))]
 
 
 def beat(machine: Machine, **fields: object) -> None:
@@ -492,7 +503,15 @@ beats = st.builds(
 )
 feds = st.builds(RunFed, n=small, piece=st.integers(1, 7), data=st.binary(max_size=9))
 passed = st.one_of(
-    st.builds(RunWord, n=small, taken=small, said=small, again=st.booleans(), signals=small),
+    st.builds(
+        RunWord,
+        n=small,
+        taken=small,
+        said=small,
+        again=st.booleans(),
+        signals=small,
+        lease=st.none() | st.builds(RunLease, lease=st.text(max_size=9)),
+    ),
     st.builds(
         RunSaid, n=small, piece=st.integers(1, 7), stream=st.sampled_from([1, 2]), data=st.binary(max_size=9)
     ),

@@ -179,6 +179,7 @@ def test_a_job_is_drawn_followed_and_cancelled(place: Site) -> None:
         until(lambda: drawn.count() == 2, "both tasks are drawn")
         watched.page.locator("svg .node.done").get_by_text("build", exact=True).wait_for()
         watched.page.locator("svg .node.running").get_by_text("soak", exact=True).wait_for()
+        until(lambda: "board/board-1@lab-1#" in text(watched, "tbody"), "what its lease holds is shown")
         watched.page.get_by_label("reason").fill("wrong branch")
         watched.page.get_by_role("button", name="Cancel the job").click()
         watched.page.get_by_text("Cancelled: wrong branch").wait_for()

@@ -45,6 +45,13 @@ def test_a_task_on_another_node_outlives_that_node_by_its_retry_and_never_runs_t
         job = jobs.begin(JOB)
         until(lambda: jobs.lines("begin there 1 "), "the first attempt runs on lab-b")
         pid = int(jobs.lines("begin there 1 ")[0].split()[3])
+        with b.client() as client:
+            (lease,) = client.listing("who").leases
+        until(lambda: "there" in jobs.look(job).grants, "its lease is known")
+        grant = jobs.look(job).grants["there"]
+        assert (grant.attempt, grant.lease) == (1, lease.lease)
+        assert grant.units == (f"gpu/0@lab-b#{lease.units[0].fence}",)
+        assert f"on lab-b, holds {grant.units[0]}" in jobs.holdall("job", "show", job).stdout
         b.kill()
         b.serve()
         until(lambda: not Path(f"/proc/{pid}").exists(), "its guardian has stopped it")

@@ -118,8 +118,19 @@ const TASKS: Column<Task>[] = [
     wide: true,
     cell: (task) => task.instances.length > 1 && task.instances.map((one) => <div>{[one.name, one.state, one.note].filter(Boolean).join(" · ")}</div>),
   },
+  { name: "leases", cell: leasesOf, text: true },
   { name: "when", cell: (task) => task.when && <code>{task.when}</code>, text: true, wide: true },
 ];
+
+/** What the latest attempt of each instance holds, on whichever node, or has held. */
+function leasesOf(task: Task) {
+  const latest = task.instances.flatMap((one) => one.attempts.slice(-1)).filter((one) => one.lease);
+  return latest.map((one) => (
+    <div class={one.ended_ms === null ? undefined : "dim"}>
+      <code>{short(one.lease)}</code> {one.units.join(" ")}
+    </div>
+  ));
+}
 
 const KINDS: Record<string, Node["kind"]> = { ok: "done", failed: "failed", running: "running", pausing: "running", waiting: "waiting" };
 

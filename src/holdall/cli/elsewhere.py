@@ -12,6 +12,7 @@ import msgspec
 
 from holdall.cli.elsewhere_streams import Input, Output
 from holdall.cli.run_lines import RunLines
+from holdall.cli.run_told import write_down
 from holdall.cli.running import LOST_STATUS, Wishes
 from holdall.cli.tables import clock_time
 from holdall.client.address import find_node
@@ -96,6 +97,7 @@ class Elsewhere:
         self.lines = RunLines(as_json=wishes.json)
         self.signals = Signals(PASSED_ON)
         self.begun = False
+        self._has_lease = False
         self.status: int | None = None
         self.input = Input()
         self.output = Output()
@@ -220,6 +222,9 @@ class Elsewhere:
                 raise error_of(frame)
             case RunWord():
                 self._note_begun()
+                if frame.lease is not None and not self._has_lease:
+                    self._has_lease = True
+                    write_down(frame.lease)
                 self.output.sent_there(frame.said)
                 while self._pending and self._pending[0][0] <= frame.signals:
                     self._pending.popleft()

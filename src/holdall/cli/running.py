@@ -13,6 +13,7 @@ import msgspec
 from holdall.cli.enforcing import kept_text
 from holdall.cli.options import BOUNDED_NOTE, HOUR_MS
 from holdall.cli.run_lines import RunLines, lost_text
+from holdall.cli.run_told import tell_starter
 from holdall.client import scope
 from holdall.client.address import url_of
 from holdall.client.calls import ClaimCall
@@ -143,6 +144,7 @@ class Run:
             self.lines.granted(
                 tenure.lease, waited_seconds=time.monotonic() - started, for_left_ms=left, view=tenure.view
             )
+            tell_starter(tenure.lease)
             where, node = link.where, link.welcome.node
             folder = lease_folder()
             environment = child_environment(

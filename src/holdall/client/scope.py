@@ -14,6 +14,8 @@ from holdall.client.tenure import Tenure
 LEASE_ENV = "HOLDALL_LEASE"
 BEGUN_ENV = "HOLDALL_RUN_BEGUN"
 """A file that `holdall run --on` makes when the other node has begun: then its exit status may be the command's own."""
+FACTS_ENV = "HOLDALL_RUN_FACTS"
+"""The file of an attempt's facts, to which `holdall run --on` adds the lease that the command has over there."""
 
 site: ContextVar[str] = ContextVar("holdall call site", default="")
 """Set where somebody else's code makes a claim for a caller that it can name better than a stack could."""

@@ -64,7 +64,8 @@ class Attempt:
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.order = msgspec.json.decode((folder / ORDER).read_bytes(), type=Order)
-        self.facts = Facts(folder / FACTS)
+        self.facts_file = folder / FACTS
+        self.facts = Facts(self.facts_file)
         self.begun = folder / BEGUN
         # A runner that was killed before it knew our number must not matter to the next one.
         write_synced(folder / PID, b"%d\n" % os.getpid())

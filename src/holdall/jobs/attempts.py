@@ -238,8 +238,8 @@ def _note(one: _Open) -> str:
                 return f"stopping: {text}"
             case Starting():
                 return "running"
-            case Got():
-                return "granted"
+            case Got():  # on another node it begins before that
+                return "running" if any(isinstance(other, Starting) for other in one.facts) else "granted"
             case _:
                 continue
     try:

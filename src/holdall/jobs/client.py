@@ -13,7 +13,7 @@ from holdall.client.http_socket import ask_http
 from holdall.client.wishes import default_agent
 from holdall.guardian.reaching import is_remote
 from holdall.jobs.conditions import BadCondition
-from holdall.jobs.entries import Decided, Entry, decode_entry
+from holdall.jobs.entries import Decided, Entry, Granted, decode_entry
 from holdall.jobs.file import ReadJob
 from holdall.jobs.machine import JobMachine, NotOfThisJob
 from holdall.jobs.satisfiable import check_needs
@@ -47,6 +47,8 @@ class JobView:
         self.row = row
         self.machine = JobMachine(spec)
         self.log: list[Entry] = []
+        self.grants: dict[str, Granted] = {}
+        """Instance -> what the latest of its attempts that was granted anything has got."""
         self.notes: dict[str, str] = {}
         """Instance -> what it waits for or does, of those under way."""
         self.fresh: list[Entry] = []
@@ -74,6 +76,8 @@ class JobView:
             for entry in self.fresh:
                 self.machine.apply(entry)
                 self.log.append(entry)
+                if isinstance(entry, Granted):
+                    self.grants[entry.instance] = entry
         except (msgspec.DecodeError, NotOfThisJob) as problem:
             raise HoldallError(f"the log of this job was written by another release: {problem}") from None
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdall.client.scope import BEGUN_ENV
+from holdall.client.scope import BEGUN_ENV, FACTS_ENV
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.signals import Signals
 from holdall.jobs.bare import Bare, run_bare
@@ -44,8 +44,10 @@ _EXEC = ("/bin/sh", "-c", 'exec "$@"', "sh")
 class Away(Bare, Protocol):
     """What it needs of the attempt that it is part of."""
 
+    facts_file: Path
+    """Where what happens is written down,"""
     begun: Path
-    """The file that says whether the other node has begun."""
+    """and the file that says whether the other node has begun."""
 
     def says_queued(self, text: str) -> None:
         """What it waits for."""
@@ -63,7 +65,11 @@ def run_elsewhere(attempt: Away) -> Outcome:
         attempt.order = msgspec.structs.replace(
             order,
             command=command_there(order, number, left),
-            environment={**order.environment, BEGUN_ENV: str(attempt.begun)},
+            environment={
+                **order.environment,
+                BEGUN_ENV: str(attempt.begun),
+                FACTS_ENV: str(attempt.facts_file),
+            },
             timeout_ms=None,
         )
         outcome = run_bare(attempt)

@@ -11,6 +11,7 @@ from holdall.model.durations import show_duration
 
 ITEMS_SHOWN_MAX = 6
 DEPTH_SHOWN_MAX = 12
+UNITS_SHOWN_MAX = 3
 MARKS: Mapping[str, str] = {
     "ok": "+",
     "failed": "x",
@@ -98,13 +99,27 @@ def phase_text(view: JobView, instance: str, phase: Phase) -> str:
             counted = f"attempt {attempt}" if attempt > 1 else ""
             looped = _round(view.machine, task, round_)
             place = f"on {task.on}" if task.on else ""
-            return ", ".join(
-                part for part in (view.notes.get(instance, "begins"), place, looped, counted) if part
+            parts = (
+                view.notes.get(instance, "begins"),
+                place,
+                _holds(view, instance, attempt),
+                looped,
+                counted,
             )
+            return ", ".join(part for part in parts if part)
         case Pausing(attempt, _, _, _, ms):
             return f"again in {show_duration(ms)}, after attempt {attempt}"
         case _:
             return _waits(view.machine, task)
+
+
+def _holds(view: JobView, instance: str, attempt: int) -> str:
+    """Empty: nothing of its own, by what is known."""
+    grant = view.grants.get(instance)
+    if grant is None or grant.attempt != attempt:
+        return ""
+    more = len(grant.units) - UNITS_SHOWN_MAX
+    return f"holds {' '.join(grant.units[:UNITS_SHOWN_MAX])}" + (f" and {more} more" if more > 0 else "")
 
 
 def _round(machine: JobMachine, task: TaskSpec, round_: int) -> str:

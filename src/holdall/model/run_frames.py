@@ -22,6 +22,12 @@ WISHES_BYTES_MAX = 48 * 1024
 SIGNALS_MAX = 64
 """Signals that are under way."""
 
+GRANT_ENV = "HOLDALL_RUN_GRANT"
+"""The number of a pipe to the node that has started a `holdall run` for another node: there it writes its lease."""
+LEASE_BYTES_MAX = 4096
+"""What a `holdall run` tells of its lease."""
+UNITS_MAX = 512
+
 Piece: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=PIECE_BYTES_MAX)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
 Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
@@ -114,6 +120,15 @@ class RunPlace(msgspec.Struct, frozen=True, tag="run_place"):
     node: Text
 
 
+class RunLease(msgspec.Struct, frozen=True):
+    """The lease that a run's command has over there."""
+
+    lease: Text
+    """Printed id."""
+    units: Annotated[tuple[Text, ...], msgspec.Meta(max_length=UNITS_MAX)] = ()
+    """`pool/unit@node#fence`, for people."""
+
+
 class RunWord(msgspec.Struct, frozen=True, tag="run_word"):
     """The run lives; and how far it is. The first one says that it has begun."""
 
@@ -126,6 +141,8 @@ class RunWord(msgspec.Struct, frozen=True, tag="run_word"):
     """Pieces of input after those that came were lost: send what is not taken again."""
     signals: Number = 0
     """Every signal up to this number was passed on."""
+    lease: RunLease | None = None
+    """When the command has it."""
 
 
 class RunSaid(msgspec.Struct, frozen=True, tag="run_said"):

@@ -6,11 +6,15 @@ child, and the child's guardian ends the command (TERM, grace, KILL); so does wh
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Callable
+from io import FileIO
+
+import msgspec
 
 from holdall.model.errors import Refused
-from holdall.model.run_frames import PIECE_BYTES_MAX, WINDOW, Stream
+from holdall.model.run_frames import GRANT_ENV, LEASE_BYTES_MAX, PIECE_BYTES_MAX, WINDOW, RunLease, Stream
 from holdall.node.command_line import Surroundings, command_line
 from holdall.node.hooks import Log, end_with_parent
 from holdall.parties.runs.messages import (
@@ -21,6 +25,7 @@ from holdall.parties.runs.messages import (
     JobBegan,
     JobEnded,
     JobFailed,
+    JobLeased,
     JobOrder,
     JobReport,
     JobSaid,
@@ -102,6 +107,8 @@ class Job:
         self.why = ""
         """Why it was stopped."""
         self._process: asyncio.subprocess.Process | None = None
+        self._lease: FileIO
+        """The end of the pipe over which the child tells its lease."""
         self._input: asyncio.Queue[bytes] = asyncio.Queue()
         """At most `WINDOW` pieces: the machine lets no more through."""
         self._credit = asyncio.Semaphore(WINDOW)
@@ -114,6 +121,7 @@ class Job:
         if place is None:
             raise Refused("this node starts no commands.")
         line = command_line(self.order.wishes, place)
+        reading, writing = os.pipe()
         beginning = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *line.arguments,
@@ -121,19 +129,26 @@ class Job:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=PIECE_BYTES_MAX,
-                env=line.environment,
+                env={**line.environment, GRANT_ENV: str(writing)},
+                pass_fds=(writing,),
                 cwd=line.folder,
                 start_new_session=True,
                 preexec_fn=end_with_parent,
                 **line.identity,
             )
         )
+        self._lease = os.fdopen(reading, "rb", buffering=0)
         try:
             self._process = await asyncio.shield(beginning)
         except asyncio.CancelledError:
             self._process = await beginning
+            self._lease.close()
             self.stop()
             raise
+        finally:
+            os.close(writing)
+            if self._process is None:
+                self._lease.close()
         for number in self._signals:
             self._signal(number)
         if self._is_stopped:
@@ -144,10 +159,12 @@ class Job:
         process = self._process
         if process is None or process.stdout is None or process.stderr is None:
             raise AssertionError("it was started with pipes")
-        feeding = asyncio.get_running_loop().create_task(self._feed(process))
+        loop = asyncio.get_running_loop()
+        feeding, leasing = loop.create_task(self._feed(process)), loop.create_task(self._leased())
         try:
             await asyncio.gather(self._relay(process.stdout, STDOUT), self._relay(process.stderr, STDERR))
             status = await process.wait()
+            await leasing  # the child has ended, and with it the pipe
         except asyncio.CancelledError:
             self.stop()
             await process.wait()
@@ -155,8 +172,9 @@ class Job:
             raise
         finally:
             feeding.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await feeding
+            leasing.cancel()
+            await asyncio.gather(feeding, leasing, return_exceptions=True)
+            self._lease.close()
         return status if status >= 0 else 128 - status
 
     def take(self, order: JobOrder) -> None:
@@ -198,6 +216,20 @@ class Job:
                     await self._credit.acquire()
                 if not self._is_stopped:
                     self.answer(JobSaid(self.order.job, number, data))
+
+    async def _leased(self) -> None:
+        """What the child says about its lease, once."""
+        reader = asyncio.StreamReader(limit=LEASE_BYTES_MAX)
+        loop = asyncio.get_running_loop()
+        way, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._lease)
+        try:
+            told = await reader.read(LEASE_BYTES_MAX)
+            with contextlib.suppress(msgspec.DecodeError):  # it is the user's process, and may say anything
+                lease = msgspec.json.decode(told, type=RunLease)
+                if not self._is_stopped:
+                    self.answer(JobLeased(self.order.job, lease))
+        finally:
+            way.close()
 
     async def _feed(self, process: asyncio.subprocess.Process) -> None:
         writer = process.stdin

@@ -28,6 +28,7 @@ from holdall.parties.runs.messages import (
     JobBegan,
     JobEnded,
     JobFailed,
+    JobLeased,
     JobSaid,
     JobTook,
     RunPassed,
@@ -126,7 +127,7 @@ class RemoteRuns:
 
     def _from_driver(self, message: Message) -> None:
         match message:
-            case JobBegan() | JobFailed() | JobSaid() | JobTook() | JobEnded():
+            case JobBegan() | JobFailed() | JobLeased() | JobSaid() | JobTook() | JobEnded():
                 self.serving.reported(message)
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} of the driver is not for runs")

@@ -11,7 +11,16 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from holdall.machine.codec import CODEC
-from holdall.model.run_frames import FromCaller, FromRun, Milliseconds, Piece, RunWishes, Status, Stream
+from holdall.model.run_frames import (
+    FromCaller,
+    FromRun,
+    Milliseconds,
+    Piece,
+    RunLease,
+    RunWishes,
+    Status,
+    Stream,
+)
 from holdall.model.wanted import Number, Text
 
 RUNS = "runs"
@@ -79,7 +88,7 @@ CODEC.register("runs", BetweenRuns)
 
 
 class BeginJob(msgspec.Struct, frozen=True, tag="begin_job"):
-    """Start it. Answers: JobBegan, JobSaid, JobTook, and last JobEnded; or JobFailed alone."""
+    """Start it. Answers: JobBegan, JobLeased, JobSaid, JobTook, and last JobEnded; or JobFailed alone."""
 
     job: int
     caller: str
@@ -150,6 +159,13 @@ class JobSaid(msgspec.Struct, frozen=True, tag="job_said"):
     data: Piece
 
 
+class JobLeased(msgspec.Struct, frozen=True, tag="job_leased"):
+    """Its command has what it needs. Told at most once."""
+
+    job: int
+    lease: RunLease
+
+
 class JobTook(msgspec.Struct, frozen=True, tag="job_took"):
     """A piece of input has been used up."""
 
@@ -163,5 +179,5 @@ class JobEnded(msgspec.Struct, frozen=True, tag="job_ended"):
     status: Status
 
 
-JobReport: TypeAlias = JobBegan | JobFailed | JobSaid | JobTook | JobEnded
+JobReport: TypeAlias = JobBegan | JobFailed | JobLeased | JobSaid | JobTook | JobEnded
 CODEC.register("run jobs", JobOrder | JobReport)

@@ -19,6 +19,7 @@ from holdall.model.run_frames import (
     FromRun,
     RunBeat,
     RunFed,
+    RunLease,
     RunOver,
     RunSaid,
     RunWord,
@@ -34,6 +35,7 @@ from holdall.parties.runs.messages import (
     JobBegan,
     JobEnded,
     JobFailed,
+    JobLeased,
     JobReport,
     JobSaid,
     JobTook,
@@ -67,6 +69,7 @@ class Served:
         self.ttl_ms = ttl_ms
         self.caller = caller
         self.began = False
+        self.lease: RunLease | None = None
         self.over = False
         """The processes have ended; the last piece may be under way."""
         self.said = 0
@@ -83,6 +86,7 @@ class Served:
             self.job,
             self.ttl_ms,
             self.began,
+            self.lease,
             self.over,
             self.said,
             tuple(self.unheard),
@@ -171,6 +175,9 @@ class Serving:
                 if served.run is not None:
                     served.said += 1
                     self._say(served, RunSaid(0, served.said, stream, data))
+            case JobLeased(_, lease):
+                served.lease = lease
+                self._word(served)
             case JobTook():
                 served.taken += 1
                 self._word(served)
@@ -230,7 +237,7 @@ class Serving:
 
     def _word(self, served: Served, *, again: bool = False) -> None:
         if served.began:
-            self._pass(served, RunWord(0, served.taken, served.said, again, served.signals))
+            self._pass(served, RunWord(0, served.taken, served.said, again, served.signals, served.lease))
 
     def _pass(self, served: Served, frame: FromRun) -> None:
         if served.run is not None:
