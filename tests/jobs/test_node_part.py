@@ -44,12 +44,14 @@ from holdall.parties.jobs.kept import LOOK_MS
 from holdall.parties.jobs.machine import Jobs, JobSettings
 from holdall.parties.jobs.messages import (
     JobEntry,
+    JobGone,
     JobRecord,
     OutputGone,
     RemoveOutput,
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserUnknown,
 )
 from holdall.parties.messages import Asked, SessionClosed
 
@@ -313,6 +315,29 @@ def test_a_job_that_is_over_is_forgotten_and_its_output_is_seen_to_until_it_is_g
     bench.take(bench.jobs.handle(Received(runners, OutputGone(job))))
     assert {key for key in bench.kept if job in key} == set()
     assert bench.restart() == [StartRunner(other, 7, "u7")]
+
+
+def test_output_of_a_user_who_is_unknown_for_long_is_not_looked_for_any_more() -> None:
+    bench = Bench()
+    job = bench.begin()
+    bench.ask(JobTake(2, job), "run")
+    bench.ask(save(job, 0, b"end", state="succeeded"), "run")
+    bench.ask(JobForget(1, job))
+    runners = Address(NODE, "runners")
+
+    def unknown_at(wall_ms: int) -> None:
+        bench.take(bench.jobs.handle(Received(Address(NODE, "node"), ClockRead(wall_ms=wall_ms))))
+        bench.take(bench.jobs.handle(Received(runners, UserUnknown(job))))
+
+    unknown_at(6_000)
+    assert bench.kept[f"gone/{job}"] == JobGone(job, 7, "u7", unknown_since_ms=6_000)
+    assert bench.restart() == [RemoveOutput(job, 7, "u7")]
+    unknown_at(6_000 + part.UNKNOWN_USER_MS - 1)
+    assert bench.kept[f"gone/{job}"] == JobGone(job, 7, "u7", unknown_since_ms=6_000)
+    unknown_at(6_000 + part.UNKNOWN_USER_MS)
+    assert bench.kept == {}
+    unknown_at(6_001 + part.UNKNOWN_USER_MS)  # told twice, as it was asked twice
+    assert bench.restart() == []
 
 
 def test_what_ended_first_goes_first_whenever_it_began(monkeypatch: pytest.MonkeyPatch) -> None:

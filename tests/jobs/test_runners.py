@@ -21,6 +21,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserUnknown,
 )
 
 JOB = "J" * 26
@@ -143,3 +144,10 @@ def test_a_job_s_folder_is_removed_and_only_then_said_to_be_gone(state: Path) ->
     bench.runners.remove(order)
     assert bench.answers[-1] == OutputGone(JOB)
     assert outside.read_text() == "not of a job"
+
+
+def test_a_user_whom_the_host_does_not_know_is_told(state: Path) -> None:
+    bench = Bench(state)
+    bench.runners.open()
+    bench.runners.remove(RemoveOutput(JOB, 4_000_000_000, "4000000000"))
+    assert bench.answers == [UserUnknown(JOB)]

@@ -7,57 +7,41 @@ import pwd
 import secrets
 import stat
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from holdall.http import job_words
 from holdall.http.api import Asking, Document, Told
+from holdall.http.job_reading import expect, job_of_node
 from holdall.http.problems import Problem
-from holdall.http.speaking import ANSWER_SECONDS_MAX, Talk, once
-from holdall.jobs.client import JobView, start_of, view_of
+from holdall.http.speaking import Talk, once
+from holdall.jobs.client import start_of
 from holdall.jobs.entries import Launched
 from holdall.jobs.file import ReadJob, job_of, parse_job
 from holdall.jobs.folders import OUTPUT, attempt_folder
 from holdall.jobs.problems import BadJob, nearest
 from holdall.jobs.problems import Problem as Mistake
 from holdall.jobs.satisfiable import check_needs
-from holdall.jobs.shown import tasks_shown
-from holdall.model import frames
-from holdall.model.errors import BadSpec, Unreachable
+from holdall.model.errors import BadSpec
 from holdall.model.job_frames import (
     JobBegun,
     JobCancel,
-    JobFollow,
     JobForget,
     JobForgotten,
-    JobList,
-    JobRow,
-    JobRows,
-    JobTold,
 )
 
 OUTPUTS_MAX = 20
 """Attempts whose output is in one answer, the youngest."""
-Answered = TypeVar("Answered", bound=frames.FromNode)
 
 
 async def listed(asking: Asking) -> job_words.Jobs:
     """The jobs of the node that answers, the youngest last."""
-    talk = await asking.place.reading.talk()
-    rows: list[JobRow] = []
-    async for part in talk.answers(JobList(n=talk.number()), within_s=ANSWER_SECONDS_MAX):
-        piece = _expect(part, JobRows)
-        rows += piece.rows
-        if not piece.more:
-            break
-    return job_words.Jobs(jobs=tuple(rows))
+    return await asking.place.jobs.all()
 
 
 async def shown(asking: Asking) -> job_words.OneJob:
     """One job. Everybody who may look sees how it stands, as with claims; its commands are not told."""
-    view = await _look(await asking.place.reading.talk(), asking.path["job"])
-    return job_words.OneJob(job=view.row, tasks=tasks_shown(view))
+    return await asking.place.jobs.one(asking.path["job"])
 
 
 async def logs(asking: Asking) -> job_words.Outputs:
@@ -65,7 +49,7 @@ async def logs(asking: Asking) -> job_words.Outputs:
     query: job_words.LogsQuery = asking.query
     talk = await Talk.open(asking.place.orders.socket, for_uid=_uid(asking))
     try:
-        view = await _look(talk, asking.path["job"])
+        view = await job_of_node(talk, asking.path["job"])
     finally:
         talk.close()
     names = list(view.machine.task_of)
@@ -105,7 +89,7 @@ async def begin(asking: Asking) -> Told:
         for_uid=uid,
         agent=_agent(asking),
     )
-    row = _expect(answer, JobBegun).row
+    row = expect(answer, JobBegun).row
     return Told(job_words.Begun(job=row), 201, {"Location": f"/v1/jobs/{row.job}"})
 
 
@@ -117,7 +101,7 @@ async def cancel(asking: Asking) -> job_words.Begun:
     answer = await once(
         asking.place.orders.socket, lambda n: JobCancel(n, job, body.reason[:512]), for_uid=_uid(asking)
     )
-    return job_words.Begun(job=_expect(answer, JobBegun).row)
+    return job_words.Begun(job=expect(answer, JobBegun).row)
 
 
 async def forget(asking: Asking) -> job_words.Begun:
@@ -125,7 +109,7 @@ async def forget(asking: Asking) -> job_words.Begun:
     job = asking.path["job"]
     asking.place.audit("job forgotten", asking.caller, about=job)
     answer = await once(asking.place.orders.socket, lambda n: JobForget(n, job), for_uid=_uid(asking))
-    return job_words.Begun(job=_expect(answer, JobForgotten).row)
+    return job_words.Begun(job=expect(answer, JobForgotten).row)
 
 
 def _read(body: "job_words.JobBody | Document", uid: int) -> ReadJob:
@@ -150,17 +134,6 @@ async def _check(asking: Asking, read: ReadJob) -> None:
     await asyncio.to_thread(check_needs, read, pools, here=asking.place.orders.node)
 
 
-async def _look(talk: Talk, job: str) -> JobView:
-    view: JobView | None = None
-    async for part in talk.answers(JobFollow(talk.number(), job, once=True), within_s=ANSWER_SECONDS_MAX):
-        told = _expect(part, JobTold)
-        view = view_of(told) if view is None else view
-        view.add(told)
-        if not told.more:
-            return view
-    raise Unreachable("the node gave an unexpected answer", definite=False)
-
-
 def _output(one: Launched, file: Path, uid: int, most: int) -> job_words.Output:
     """The end of a file that is its user's own: a link of his must not lead to what is somebody else's."""
     size, data = 0, b""
@@ -175,12 +148,6 @@ def _output(one: Launched, file: Path, uid: int, most: int) -> job_words.Output:
             os.close(descriptor)
     text = data.decode(errors="replace")
     return job_words.Output(instance=one.instance, attempt=one.attempt, size=size, text=text)
-
-
-def _expect(answer: frames.FromNode, kind: type[Answered]) -> Answered:
-    if not isinstance(answer, kind):
-        raise Unreachable("the node gave an unexpected answer", definite=False)
-    return answer
 
 
 def _uid(asking: Asking) -> int:

@@ -12,6 +12,7 @@ from holdall.http.access import Access
 from holdall.http.audit import Audit
 from holdall.http.callers import Caller, caller_of
 from holdall.http.claims import Claims
+from holdall.http.job_reading import JobReading
 from holdall.http.located import Located
 from holdall.http.meters import Meters
 from holdall.http.mirror import Mirror
@@ -41,6 +42,7 @@ class Place:
         self.reading = Reading(orders.socket)
         self.examined = Shared(self._examine)
         """What the doctor finds on this host."""
+        self.jobs = JobReading(self.reading)
         self.located = Located(self.reading)
         self.mirror = Mirror(self.reading, orders.node)
         self.meters = Meters(self.reading)

@@ -23,6 +23,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserUnknown,
 )
 
 FOLDER = "jobs"
@@ -74,6 +75,9 @@ class JobRunners:
         """Begin to remove a job's folder, or say that it is gone. What can't be removed is asked for again."""
         if not self._is_open:
             self._held.append(order)
+            return
+        if not _is_known(order.uid):
+            self._answer(UserUnknown(order.job))
             return
         try:
             user, changes, folder = self._whose(order)
@@ -170,6 +174,15 @@ def _identity(user: pwd.struct_passwd, *, changes: bool) -> dict[str, Any]:
         return {}
     groups = os.getgrouplist(user.pw_name, user.pw_gid)
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
+
+
+def _is_known(uid: int) -> bool:
+    """Whether the host has such a user; we ourselves may be without an entry, as in many containers."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return uid == os.geteuid()
+    return True
 
 
 def _entry(uid: int) -> pwd.struct_passwd:

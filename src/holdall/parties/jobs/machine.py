@@ -61,6 +61,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserUnknown,
 )
 from holdall.parties.messages import SESSION, Asked, SessionClosed
 
@@ -71,6 +72,8 @@ FINISHED_KEPT = 200
 ENTRIES_MAX = 100_000
 """Of one job's log."""
 ROWS_PER_FRAME = 50
+UNKNOWN_USER_MS = 7 * 24 * 3600 * 1000
+"""So long after its user was first unknown nobody looks for a forgotten job's output any more."""
 
 
 class JobSettings(msgspec.Struct, frozen=True):
@@ -359,10 +362,26 @@ class Jobs:
                 if kept is not None and kept.record.row.folder != folder:
                     self._update(kept, folder=folder)
             case OutputGone(job):
-                if self.gone.pop(job, None) is not None:
-                    self._out.append(Forget(f"gone/{job}"))
+                self._output_over(job)
+            case UserUnknown(job):
+                self._user_unknown(job)
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} of the driver is not for jobs")
+
+    def _output_over(self, job: str) -> None:
+        if self.gone.pop(job, None) is not None:
+            self._out.append(Forget(f"gone/{job}"))
+
+    def _user_unknown(self, job: str) -> None:
+        """The list of users may be elsewhere and out of reach today; after long enough there is no such user."""
+        gone = self.gone.get(job)
+        if gone is None:
+            return
+        if gone.unknown_since_ms is None:
+            self.gone[job] = msgspec.structs.replace(gone, unknown_since_ms=self._wall_ms)
+            self._out.append(Save(f"gone/{job}", self.gone[job]))
+        elif self._wall_ms - gone.unknown_since_ms >= UNKNOWN_USER_MS:
+            self._output_over(job)
 
     def _look(self, job: str) -> None:
         kept = self.jobs.get(job)

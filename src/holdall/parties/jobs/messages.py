@@ -33,11 +33,13 @@ class JobEntry(msgspec.Struct, frozen=True, tag="job_entry"):
 
 
 class JobGone(msgspec.Struct, frozen=True, tag="job_gone"):
-    """A job that was forgotten, until its output is certainly removed."""
+    """A job that was forgotten, until its output is certainly removed, or its user has been unknown for long."""
 
     job: str
     uid: int
     user: str
+    unknown_since_ms: int | None = None
+    """Wall clock: when the host was first found to know no such user."""
 
 
 JobRecords: TypeAlias = JobRecord | JobBody | JobEntry | JobGone
@@ -65,6 +67,12 @@ class OutputGone(msgspec.Struct, frozen=True, tag="output_gone"):
     job: str
 
 
+class UserUnknown(msgspec.Struct, frozen=True, tag="user_unknown"):
+    """From `runners`: the host knows no such user, so where the folder would be can't be told."""
+
+    job: str
+
+
 class RunnerFailed(msgspec.Struct, frozen=True, tag="runner_failed"):
     """From `runners`: none could be started."""
 
@@ -80,7 +88,7 @@ class RunnerPlace(msgspec.Struct, frozen=True, tag="runner_place"):
 
 
 ToRunners: TypeAlias = StartRunner | RemoveOutput
-FromRunners: TypeAlias = RunnerFailed | RunnerPlace | OutputGone
+FromRunners: TypeAlias = RunnerFailed | RunnerPlace | OutputGone | UserUnknown
 
 CODEC.register("jobs", JobRecords)
-CODEC.register("jobs.driver", StartRunner | RemoveOutput | RunnerFailed | RunnerPlace | OutputGone)
+CODEC.register("jobs.driver", ToRunners | FromRunners)
