@@ -1,12 +1,13 @@
 """Host-wide locks: one node a pool name, and the memory of who had it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from holdall.model.errors import BadConfig
 from holdall.node import paths
-from holdall.node.host_lock import HostLocks, Owner
+from holdall.node.host_lock import HostLocks, Owner, owner_now
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,19 @@ def test_a_second_node_is_told_who_serves_the_pool() -> None:
     assert two.take("port") is False
     one.close()
     two.close()
+
+
+def test_who_serves_a_pool_now_can_be_asked_without_taking_its_lock() -> None:
+    assert owner_now("gpu") is None
+    one = locks("lab-1")
+    one.take("gpu")
+    for _ in range(2):
+        owner = owner_now("gpu")
+        assert owner is not None
+        assert (owner.node, owner.state, owner.pid) == ("lab-1", "/state/lab-1", os.getpid())
+    assert owner_now("port") is None
+    one.close()
+    assert owner_now("gpu") is None
 
 
 def test_who_takes_over_within_a_boot_hears_that_another_node_served_it() -> None:

@@ -228,3 +228,19 @@ def test_a_revoked_lease_stays_revoked_over_a_restart() -> None:
     node.pass_ms(30_600)
     assert node.held() == {}
     assert names(again.gets("gpu:1")) == ["gpu/0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "quarantine_ms", "told"),
+    [
+        ("same", 0, ("restarted", "1 leases and 0 waiting claims are known again")),
+        ("lost", 0, ("started", "for the first time")),
+        ("lost", 102_000, ("started", "without a journal; nothing is granted for 102 s")),
+    ],
+)
+def test_the_history_tells_which_start_it_was(kind: str, quarantine_ms: int, told: tuple[str, str]) -> None:
+    node = Node(pool("psu", "psu-1"))
+    Client(node, "c").gets("psu")
+    node.crash(kind=kind, quarantine_ms=quarantine_ms)
+    (begun,) = [row for row in node.ask("log").log if "started" in row.kind]
+    assert (begun.kind, begun.text) == told

@@ -220,6 +220,31 @@ def test_a_node_alone_says_how_others_could_join_it_and_makes_nothing_for_the_bu
     assert run(a, "bench-a") == "0"
 
 
+def test_a_node_that_stands_alone_is_told_how_it_joins_and_keeps_its_leases(hosts: System) -> None:
+    first = hosts.node("a", "lab-a", "psu-a")
+    first.serve("--new")
+    alone = hosts.node("b", "lab-b", bus="")
+    alone.config.write_text(alone.config.read_text().replace("count = 1\n", 'count = 1\nreach = "host"\n'))
+    alone.serve("--new")
+    held = alone.command("lease", "--need", "bench-b", "--for", "1h")
+    assert held.returncode == 0, held.stderr
+    words = first.join_line().split()[1:]
+    refused = alone.command(*words, "--config", str(alone.config))
+    assert refused.returncode == 78, refused.stderr
+    assert (
+        f"Stop it first; then the same line lets it join, and what is held of it stays held: holdall join CODE --config {alone.config}"
+        in (refused.stderr)
+    )
+    alone.stop()
+    alone.begin(*words, "--config", str(alone.config))
+    alone.wait()
+    until(lambda: sees(alone, "lab-a", "lab-b"), "it has joined")
+    with alone.client() as client:
+        assert [unit.pool for one in client.listing("who").leases for unit in one.units] == ["bench-b"]
+        starts = [(row.node, row.kind) for row in client.listing("log").log if "started" in row.kind]
+    assert ("lab-b", "restarted") in starts
+
+
 def on_cluster(node: NodeProcess, server: Theirs) -> None:
     """Give a node what an administrator of the cluster gives it: a login with the permissions that it prints."""
     (printed,) = json.loads(node.command("nats-config", "--json").stdout)["nodes"]

@@ -4,10 +4,12 @@ import socket
 import sys
 from pathlib import Path
 
-from holdall.cli.init_config import config_text, find_units, host_name, told
+from holdall.cli.init_config import Found, config_text, find_units, host_name, told
 from holdall.model.errors import BadConfig
 from holdall.model.names import is_name
+from holdall.node.host_lock import owner_now
 from holdall.node.settings import CONFIG_NAME, find_config, load_settings
+from holdall.node.sockets import answers
 
 
 def config_to_join(config: Path | None, state: Path | None, name: str) -> Path:
@@ -19,6 +21,11 @@ def config_to_join(config: Path | None, state: Path | None, name: str) -> Path:
     if not path.exists():
         return _written(path, state, name)
     settings = load_settings(path)
+    if answers(settings.socket):
+        raise BadConfig(
+            f"{settings.name} runs with {path} at the moment. Stop it first; then the same line lets it join, and what "
+            f"is held of it stays held: holdall join CODE --config {path}"
+        )
     if name and settings.name != name:
         raise BadConfig(
             f'{path} gives this node the name "{settings.name}". Set [node].name = "{name}" there, or name a file '
@@ -35,6 +42,7 @@ def _written(path: Path, state: Path | None, name: str) -> Path:
     if name and not is_name(name):
         raise BadConfig(f'--name "{name[:80]}" is no node name (a-z, 0-9, ".", "_", "-"; at most 63)')
     found = find_units()
+    _nobody_serves(found)
     node = [] if state is None else [f'state = "{state.absolute()}"']
     if not _is_free(7420):
         node.append('listen = "off"              # /healthz: port 7420 was in use when this was written')
@@ -47,6 +55,19 @@ def _written(path: Path, state: Path | None, name: str) -> Path:
         ) from problem
     sys.stderr.write(f"{told(found)}wrote     {path}\n")
     return path
+
+
+def _nobody_serves(found: list[Found]) -> None:
+    """A second node of this host could not give the same units. Nothing has been written or asked when that is told."""
+    for one in found:
+        owner = owner_now(one.pool)
+        if owner is not None:
+            raise BadConfig(
+                f'{one.pool} of this host is served by node "{owner.node}" (process {owner.pid}, state {owner.state}), '
+                "and two nodes never give one device twice. To have that node join: stop it, then name the "
+                "configuration that it was started with, and what is held of it stays held: holdall join CODE --config "
+                f"FILE. For a second node here: write a configuration without pool {one.pool}, and name that"
+            )
 
 
 def _is_free(port: int) -> bool:

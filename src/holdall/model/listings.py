@@ -60,7 +60,7 @@ class LogRow(msgspec.Struct, frozen=True):
     """One line of the node's history.
 
     `kind`: granted, released, expired, lost, kicked, cancelled, refused, timed-out, quarantined, cleared,
-    restarted, drained, reloaded, forgotten; in a Watch also `node-` and what has become of another node (serving, silent, stopped, …).
+    started, restarted, drained, reloaded, forgotten; in a Watch also `node-` and what has become of another node (serving, silent, stopped, …).
     """
 
     seq: int

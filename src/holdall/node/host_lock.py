@@ -24,6 +24,22 @@ class Owner(msgspec.Struct, frozen=True):
     pid: int = 0
 
 
+def owner_now(pool: str) -> Owner | None:
+    """Who serves units of this pool name on this host at the moment; None: nobody, or nobody who can be told."""
+    for folder in paths.lock_folders():
+        try:
+            descriptor = os.open(folder / f"holdall-{pool}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read(descriptor)
+        finally:
+            os.close(descriptor)
+    return None
+
+
 class HostLocks:
     """The locks that this process has. A pool name's lock is taken in each folder that all users share."""
 

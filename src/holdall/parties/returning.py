@@ -38,9 +38,9 @@ class Returning:
         for session in state.sessions.values():
             session.heard_wall_ms, session.heard_boot_ms = read.wall_ms, read.boot_ms
             self._note_unheard(session)
-        if state.recovered_text:
-            state.note("restarted", state.recovered_text)
-            state.recovered_text = ""
+        if state.begun is not None:
+            state.note(*state.begun)
+            state.begun = None
 
     def _note_unheard(self, session: Session) -> None:
         """What earlier starts have waited for it counts: a node that dies again and again would wait for ever.
@@ -79,9 +79,13 @@ class Returning:
         if claims:
             state.reconfigure()
         held = sum(1 for record in claims if record.grants)
-        state.recovered_text = f"{held} leases and {len(claims) - held} waiting claims are known again"
+        kind, text = "restarted", f"{held} leases and {len(claims) - held} waiting claims are known again"
+        if boot.kind == "lost":
+            # Without a journal and without a quarantine: there was no earlier start whose leases could be alive.
+            kind, text = "started", "without a journal" if boot.quarantine_ms else "for the first time"
         if boot.quarantine_ms:
-            state.recovered_text += f"; nothing is granted for {-(-boot.quarantine_ms // 1000)} s"
+            text += f"; nothing is granted for {-(-boot.quarantine_ms // 1000)} s"
+        state.begun = (kind, text)
 
     def _claim(self, record: ClaimRecord) -> None:
         state = self._state

@@ -124,8 +124,8 @@ class State:
         """Printed id -> (connection, request, needs added, their shares) of the exchange under way."""
         self.dismissing: dict[int, tuple[str, int]] = {}
         """Number of an order to forget a node -> (connection, request) of who gave it."""
-        self.recovered_text = ""
-        """What a restart found, for the history; written with the first reading of the clock."""
+        self.begun: tuple[str, str] | None = None
+        """Which start this is and what it found, for the history; written with the first reading of the clock."""
         self.inquiries = Inquiries()
         """Questions to other agents, and theirs, that are under way."""
         self._last_claim = 0
