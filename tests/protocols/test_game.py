@@ -49,6 +49,21 @@ def test_gm1_guards_of_one_view(
     assert Sums(True, prior, ahead).fits(wants, 2) is False
 
 
+@pytest.mark.parametrize(("protocol", "passed"), [("game", {}), ("game-complete", {"a": 1})])
+def test_who_gets_units_before_an_earlier_ticket_is_counted(protocol: str, passed: dict[str, int]) -> None:
+    """B wants a unit of both nodes and finds one free here; under the complete rule it is not set aside before its order."""
+    room = Room(protocol, {"n0": {"a": 2}, "n1": {"a": 1}})
+    room.claims(A, "n1")
+    room.run()
+    room.claims(B, "n0", "n1")
+    room.deliver("Form", "n0")
+    room.claims(C, "n0")
+    room.run()
+    assert room.granted() == [A, C]
+    assert cast("Manager[GameEntry]", room.manager("n0")).overtakes == passed
+    assert cast("Manager[GameEntry]", room.manager("n1")).overtakes == {}
+
+
 @BOTH
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 16])
 def test_gm6_alone_one_round_trip_and_six_messages_a_pool(protocol: str, k: int) -> None:

@@ -1,21 +1,22 @@
 """Lanes alone and against each other: forms, views, and what they cost (lanes specification, sections 2 and 8)."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from protocols.token_room import Letter, Room, claim
 
 from holdall.machine.trace import Step
+from holdall.protocols.by_pool.manager import Manager
 from holdall.protocols.by_pool.messages import End
-from holdall.protocols.lanes.messages import Stage, Standing, Status, View
+from holdall.protocols.lanes.messages import LaneEntry, Stage, Standing, Status, View
 from holdall.protocols.vocabulary import Ended, Release
 from holdall.simulator.faults import Faults
 from holdall.simulator.run import Run
 from holdall.simulator.setup import Setup
 from holdall.simulator.workload import Workload
 
-A, B = claim("c1"), claim("c2")
+A, B, C = claim("c1"), claim("c2"), claim("c3")
 TWO = {"n0": {"a": 1}, "n1": {"a": 1}}
 
 
@@ -31,6 +32,26 @@ def test_all_set_aside_is_in_at_once() -> None:
     assert room.granted() == [A]
     assert entries(room, "n0") == [(A, Status.ASIDE, 1)]
     assert Counter(room.sent) == {"Standing": 2, "View": 2}
+
+
+def test_who_gets_units_behind_one_that_waits_for_its_index_is_counted() -> None:
+    room = Room("lanes", {"n0": {"a": 2}, "n1": {"a": 1}})
+    manager = cast("Manager[LaneEntry]", room.manager("n0"))
+    room.claims(A, "n0:a2")
+    room.run()
+    # 1. B asks both nodes; before it knows its index, 2. C asks here, and 3. both units come free.
+    room.claims(B, "n0", "n1")
+    for node in ("n0", "n1"):
+        room.deliver("Standing", node)
+    room.claims(C, "n0")
+    room.deliver("Standing", "n0")
+    assert manager.overtakes == {}
+    room.say(Release(A))
+    room.deliver("End", "n0")
+    assert manager.overtakes == {"a": 1}, "C has its unit; B, which came first, waits still"
+    room.run()
+    assert room.granted() == [A, C, B]
+    assert manager.overtakes == {"a": 1}
 
 
 def test_a_lane_is_the_largest_index_and_what_was_aside_goes_back() -> None:

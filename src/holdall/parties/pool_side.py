@@ -1,12 +1,11 @@
 """A pool's side of a node under the chain: its manager and the lease book as one machine, joined by plain calls."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Unpack, cast, get_args
 
 from holdall.leases.listing import Entry, Short, is_in, number_in, runs_of
 from holdall.leases.messages import PoolSpec
 from holdall.machine.contract import Address, Boot, CancelTimer, Forget, Message, Save, Send
-from holdall.model.names import pool_name
 from holdall.parties.saying import check_to_manager
 from holdall.parties.side import BookTerms, Side
 from holdall.protocols.chain.claims import counted
@@ -64,13 +63,6 @@ class PoolSide(Side[Manager]):
     def touch(self) -> None:
         """From now on, empty."""
         self.manager.counts.touched = set()
-
-    def overtakes(self) -> Mapping[str, int]:
-        """As the manager counts them, pools of one name together."""
-        named: dict[str, int] = {}
-        for pool, times in self.manager.overtakes.items():
-            named[pool_name(pool)] = named.get(pool_name(pool), 0) + times
-        return named
 
     def recovered(self, boot: Boot, out: Effects) -> None:
         """Rows and kills of other nodes' claims are watched again."""

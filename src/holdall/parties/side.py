@@ -21,6 +21,7 @@ from holdall.machine.contract import (
     Record,
     Send,
 )
+from holdall.model.names import pool_name
 from holdall.parties.messages import CLAIMANT
 from holdall.protocols.hooks import Book, Effects
 from holdall.protocols.vocabulary import ClaimId
@@ -100,11 +101,14 @@ class Side(ABC, Generic[M]):
         """Have the manager keep an empty one from now on."""
 
     def overtakes(self) -> Mapping[str, int]:
-        """Name of a pool -> how often a younger claim got ahead of a waiting one since this start.
+        """Name of a pool -> how often a younger claim got ahead of a waiting one since this start, as the manager counts.
 
-        Only the chain has a count of it.
+        Pools of one name together.
         """
-        return {}
+        named: dict[str, int] = {}
+        for pool, times in self.manager.overtakes.items():
+            named[pool_name(pool)] = named.get(pool_name(pool), 0) + times
+        return named
 
     # ------------------------------------------------------------ machine
 

@@ -67,6 +67,9 @@ class Manager(ABC, Generic[E]):
         """Pool -> entries without units."""
         self.touched: set[str] | None = None
         """Pools whose numbers have changed since a reader emptied this; None: nobody reads."""
+        self.overtakes: dict[str, int] = {}
+        """Pool -> how often units were set aside for a claim while another one waited that comes before it in the pool's
+        order. For figures alone: neither kept nor part of the key, and twins share it."""
         self.quarantine_ms = 0
         self._sweep_ms = sweep_ms
         self._aged: frozenset[Key] = frozenset()
@@ -290,6 +293,11 @@ class Manager(ABC, Generic[E]):
         if booked:
             self.book.book(entry.claim, number, out)
         return entry
+
+    def gets_ahead(self, pool: str, others: int) -> None:
+        """So many wait still that come before the entry whose units are set aside now."""
+        if others:
+            self.overtakes[pool] = self.overtakes.get(pool, 0) + others
 
     def book_it(self, entry: E, out: Effects) -> None:
         """Its claim has them for good. Idempotent."""

@@ -272,6 +272,8 @@ class Manager(ByPool[GameEntry]):
                 return
             ahead += units
             if not entry.held and self.is_entitled(entry) and units <= self.free(pool):
+                waiting = self.line(pool)
+                self.gets_ahead(pool, sum(other.ticket < entry.ticket for other in waiting))
                 self.hold(entry, out)
 
     def is_entitled(self, entry: GameEntry) -> bool:

@@ -38,6 +38,10 @@ class Line:
             del self._order[at]
             self._sum(entry, -1)
 
+    def before(self, entry: LaneEntry) -> int:
+        """How many in the line come before this entry, in it or not."""
+        return bisect_left(self._order, _order_of(entry))
+
     def wanted(self, capacity: int) -> int:
         """Units that all in the line want but those that lend; who wants all of the pool counts its capacity."""
         return self._units + self._alls * max(1, capacity)

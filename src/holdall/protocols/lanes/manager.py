@@ -170,6 +170,8 @@ class Manager(ByPool[LaneEntry]):
         new = msgspec.structs.replace(entry, status=status, index=index or entry.index, heard=heard)
         holds = status in HOLDS
         if holds and not entry.held:
+            line = self.lines.get(new.pool)
+            self.gets_ahead(new.pool, 0 if line is None else line.before(new))
             new = self.hold(new, out, booked=booked)
         elif entry.held and not holds:
             new = msgspec.structs.replace(self.unhold(new, out), units=entry.asked)
