@@ -4,7 +4,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,7 @@ class Ends:
         self._client.verify_mode = ssl.CERT_NONE
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[tuple[socket.socket, ssl.SSLSocket]]:
+    def open(self) -> Generator[tuple[socket.socket, ssl.SSLSocket]]:
         near, far = socket.socketpair()
         here, ours = socket.socketpair()
         secured: list[ssl.SSLSocket] = []
@@ -67,7 +67,7 @@ def whole(source: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def saying(sink: socket.socket, said: list[bytes]) -> Iterator[None]:
+def saying(sink: socket.socket, said: list[bytes]) -> Generator[None]:
     """Beside what the test reads meanwhile."""
     thread = threading.Thread(target=lambda: sink.sendall(b"".join(said)))
     thread.start()

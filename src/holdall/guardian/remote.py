@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -60,7 +60,7 @@ def open_connection(url: str) -> tuple[socket.socket, dict[str, str]]:
 
 
 @contextlib.contextmanager
-def _closed_when_broken(made: socket.socket, url: str) -> Iterator[None]:
+def _closed_when_broken(made: socket.socket, url: str) -> Generator[None]:
     try:
         yield
     except BaseException as problem:
