@@ -190,6 +190,33 @@ def renew(lease: Lease, duration: Duration = "", json: Json = False, url: Url = 
     location_asking.renew(lease, duration, url, as_json=json)
 
 
+@app.command(
+    epilog="Examples: holdall location split L-… net.tx=25kB/s --to bob@lab-2 · "
+    "holdall location split L-… net.tx=1MB/s mem=2GiB --to bob@lab-2 --json"
+)
+def split(
+    lease: Lease,
+    terms: Annotated[
+        list[str], typer.Argument(metavar="TERM=AMOUNT…", help="What the other one gets of your capacities.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="USER@NODE", help="The new holder.")],
+    request_id: Annotated[
+        str,
+        typer.Option(
+            "--request",
+            metavar="ID",
+            help="8 to 40 small letters and digits; the same again is the same split.",
+        ),
+    ] = "",
+    json: Json = False,
+    url: Url = "",
+) -> None:
+    """Give a part of a lease to somebody else, as a lease of his own. Yours has that much less."""
+    from holdall.cli import location_splitting
+
+    location_splitting.split(lease, terms, to, request_id, url, as_json=json)
+
+
 @app.command(epilog="Example: holdall location release L-…")
 def release(lease: Lease, json: Json = False, url: Url = "") -> None:
     """Give a lease back."""

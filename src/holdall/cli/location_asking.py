@@ -44,13 +44,13 @@ class Wish(msgspec.Struct, frozen=True):
 
 def request(wish: Wish, url: str, *, parts: int, accept: bool, hold: bool, as_json: bool) -> None:
     """Ask for an offer, and take it if so wished. Raises what `refused` says."""
-    terms = _pairs(wish.terms, "--term")
+    terms = pairs(wish.terms, "--term")
     if not terms:
         raise BadSpec("what is wanted? Name a term, e.g. --term net.tx=50KiB/s")
     if not 1 <= parts <= f.PARTS_MAX:
         raise BadSpec(f"--parts {parts}: 1 to {f.PARTS_MAX} can be asked together.")
-    floors = _pairs(wish.floors, "--floor")
-    weights = {name: _weight(text) for name, text in _pairs(wish.weights, "--weight").items()}
+    floors = pairs(wish.floors, "--floor")
+    weights = {name: _weight(text) for name, text in pairs(wish.weights, "--weight").items()}
     before_end = read_signal_before_end(wish.before_end)
     if before_end is not None and not (hold or wish.command):
         raise BadSpec("--before-end: nobody would be told. Add a command (-- CMD), or --hold.")
@@ -96,7 +96,7 @@ def _run(wish: Wish, new: Callable[[str | None], LeaseRequest], url: str, *, as_
     if wish.duration:
         check_duration(finite_duration(wish.duration, what="--duration") or 0)
     with converse(url) as node:
-        terms = _pairs(wish.terms, "--term")
+        terms = pairs(wish.terms, "--term")
         check_place(list(terms), node)
         host = node.welcome.node if any(name in COMMAND_TERMS for name in terms) else None
         answer = LocationTalk(node).ask(f.AskOffer(wish.location, new(host)))
@@ -237,16 +237,18 @@ def _ended(answer: f.Over, *, as_json: bool) -> None:
         sys.stderr.write(f"{answer.reason}  {plain(answer.lease)}\n")
 
 
-def _pairs(words: Sequence[str], option: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
+def pairs(words: Sequence[str], option: str) -> dict[str, str]:
+    """NAME -> AMOUNT. Raises BadSpec. `option`: before the words; empty: nothing is."""
+    found: dict[str, str] = {}
+    lead = f"{option} " if option else ""
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name or not value:
-            raise BadSpec(f"{option} {word[:80]}: write NAME=AMOUNT, e.g. {option} net.tx=50KiB/s")
-        if name in pairs:
-            raise BadSpec(f"{option} {name} is given twice. Leave one out.")
-        pairs[name] = value
-    return pairs
+            raise BadSpec(f"{lead}{word[:80]}: write NAME=AMOUNT, e.g. {lead}net.tx=50KiB/s")
+        if name in found:
+            raise BadSpec(f"{lead}{name} is given twice. Leave one out.")
+        found[name] = value
+    return found
 
 
 def _weight(text: str) -> int | str:

@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 from holdall.client.gate import Gate, taker_of
 from holdall.client.link import Link
 from holdall.client.location_tenure import LeaseFace, NegotiatedTenure, expected, problem, read, taken
-from holdall.client.location_words import Amount, before_end_of, new_request, together, wait_ms_of
+from holdall.client.location_words import Amount, before_end_of, new_request, renewal_of, together, wait_ms_of
+from holdall.client.splitting import new_split
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost
@@ -84,6 +85,16 @@ class Location:
             before_end=before_end_of(before_end),
         )
         return Taking(self._link, self.name, made, on_loss)
+
+    async def attach(
+        self, lease: str, *, duration: float | str, on_loss: Literal["cancel", "event"] = "cancel"
+    ) -> "NegotiatedLease":
+        """A lease that is this user's: a part that he was given, or one of before a restart of the node. It is renewed for `duration`.
+
+        Raises NotHolder, NotGranted, Refused.
+        """
+        question, asked_ms = renewal_of(lease, self.name, duration), boottime_ms()
+        return _leased(self._link, await ask(self._link, question), asked_ms, self.name, on_loss)
 
     async def lease_all(
         self,
@@ -176,6 +187,15 @@ class NegotiatedLease(LeaseFace):
     def gate(self, term: str = "") -> Gate:
         """For sending at the rate of this term; empty: of its only capacity. Raises BadSpec when it has none, LeaseLost."""
         return Gate(self._tenure, taker_of(self._link, self._tenure, term))
+
+    async def split(self, terms: Mapping[str, int | str], *, to: str, request: str = "") -> LeaseDocument:
+        """Amounts of its capacities become a lease of `to` (`user@node`), which ends with this one unless it is renewed there.
+
+        `request`: its id; the same again is the same split. Raises BadSpec, Refused (policy), LeaseLost; nothing has changed then.
+        """
+        self.check()
+        question, asked_ms = new_split(self.id, terms, to, request), boottime_ms()
+        return self._parted(await ask(self._link, question), asked_ms)
 
     async def release(self) -> None:
         """Give it back. Again, and after its loss, does no harm."""

@@ -10,7 +10,8 @@ from holdall.client.gate import taker_of
 from holdall.client.gate_sync import Gate
 from holdall.client.link import Link
 from holdall.client.location_tenure import LeaseFace, NegotiatedTenure, expected, problem, read, taken
-from holdall.client.location_words import Amount, before_end_of, new_request, together, wait_ms_of
+from holdall.client.location_words import Amount, before_end_of, new_request, renewal_of, together, wait_ms_of
+from holdall.client.splitting import new_split
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost
@@ -81,6 +82,11 @@ class Location:
         answer = ask(self._link, f.AskOffer(self.name, made, take=True))
         return _leased(self._link, answer, asked_ms, self.name)
 
+    def attach(self, lease: str, *, duration: float | str) -> "NegotiatedLease":
+        """As the asyncio twin."""
+        question, asked_ms = renewal_of(lease, self.name, duration), boottime_ms()
+        return _leased(self._link, ask(self._link, question), asked_ms, self.name)
+
     def lease_all(
         self, parts: Sequence[Mapping[str, Amount]], *, duration: float | str | None = None
     ) -> "list[NegotiatedLease]":
@@ -136,6 +142,12 @@ class NegotiatedLease(LeaseFace):
     def gate(self, term: str = "") -> Gate:
         """As the asyncio twin."""
         return Gate(self._tenure, taker_of(self._link, self._tenure, term))
+
+    def split(self, terms: Mapping[str, int | str], *, to: str, request: str = "") -> LeaseDocument:
+        """As the asyncio twin."""
+        self.check()
+        question, asked_ms = new_split(self.id, terms, to, request), boottime_ms()
+        return self._parted(ask(self._link, question), asked_ms)
 
     def release(self) -> None:
         """Give it back. Again, and after its loss, does no harm."""

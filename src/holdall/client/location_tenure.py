@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from holdall.client.link import Link
 from holdall.client.location_words import HOLDER_TOLD, before_end_ms, over, refused
+from holdall.client.splitting import parted
 from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
 from holdall.model import location_frames as f
@@ -165,6 +166,13 @@ class LeaseFace:
             raise problem(answer, self.document.location)
         self._tenure.document = answer.document
         self._tenure.until_ms = asked_ms + answer.valid_for_ms
+
+    def _parted(self, answer: f.ToClient, asked_ms: int) -> LeaseDocument:
+        """It goes on with the rest; the part. Raises as `parted`."""
+        found = parted(answer, self.id)
+        if found.rest.document.revision > self.document.revision:
+            self._renewed(found.rest, asked_ms)
+        return found.part
 
     def _give_back(self) -> bool:
         """Nothing renews it any more. False: the node need not be told."""

@@ -76,7 +76,7 @@ def new_request(
     made = {
         name: RequestedTerm(
             _value(amount),
-            None if name not in floors else _base_units(name, floors[name]),
+            None if name not in floors else base_units(f"floor of {name}", floors[name]),
             weights.get(name, 1),
         )
         for name, amount in terms.items()
@@ -126,6 +126,16 @@ def together(
         raise BadSpec(f"{len(parts)} parts; 1 to {f.PARTS_MAX} can be asked together")
     asked = [f.AskOffer(location, new_request(terms, duration=duration)) for terms in parts]
     return f.AskTogether(tuple(asked))
+
+
+def renewal_of(lease: str, location: str, duration: float | str) -> f.RenewLease:
+    """The question by which a lease that is held nowhere is taken up. Raises BadSpec."""
+    if f.location_of(lease) != location or len(lease) > f.ID_MAX:
+        raise BadSpec(f"that is no id of a lease of {location}. See: holdall location status")
+    duration_ms = finite_duration(duration, what="duration")
+    if not duration_ms:
+        raise BadSpec("duration: a lease lasts 1 ms or more")
+    return f.RenewLease(lease, duration_ms)
 
 
 def refused(answer: f.NoOffer, location: str) -> HoldallError:
@@ -187,12 +197,12 @@ def _value(amount: Amount) -> Value:
     return True if amount == "true" and isinstance(amount, str) else amount
 
 
-def _base_units(name: str, floor: int | str) -> int:
-    """A floor counts base units; its own unit says which."""
+def base_units(what: str, amount: int | str) -> int:
+    """So many base units; the amount's own unit says which. `what` it is, for people. Raises BadSpec."""
     problem: Refusal | None = None
     for unit in UNITS:
         try:
-            return parse_quantity(floor, unit, what=name)
+            return parse_quantity(amount, unit, what=what)
         except Refusal as refusal:
             problem = refusal if refusal.reason != "quantity.wrong_unit" or problem is None else problem
-    raise BadSpec(f"floor of {name}: {'' if problem is None else problem.text}")
+    raise BadSpec(f"{what}: {'' if problem is None else problem.text}")

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdall.http.words import Answer, Body, Duration, Page, PageQuery, Query, Word
-from holdall.model.location_frames import PARTS_MAX, LocationRow, OfferIs
+from holdall.model.location_frames import PARTS_MAX, REQUEST_PATTERN, LocationRow, OfferIs
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
-from holdall.model.terms import TERMS_MAX, LeaseDocument, Template
+from holdall.model.terms import TERMS_MAX, BeforeEnd, LeaseDocument, Template
 
 
 class HostsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,6 +148,13 @@ class Given(Answer, frozen=True, kw_only=True):
     """Not empty: it will be taken away, and why."""
 
 
+class Parted(Answer, frozen=True, kw_only=True):
+    """As `holdall location split --json`: what is left of the lease, and the other one."""
+
+    rest: LeaseDocument
+    part: LeaseDocument
+
+
 class GivenTogether(Answer, frozen=True, kw_only=True):
     """One for each part, in their order; all are active."""
 
@@ -177,12 +184,26 @@ class WishBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     duration: Duration = ""
     template: Word = ""
     replaces: Word = ""
+    before_end: BeforeEnd | None = None
+    """What whoever runs a command under the lease does before its end; you find it, and what became of it, in the lease."""
+    host: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """Only this host is asked."""
 
 
 class TogetherBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of these become leases, or none."""
 
     parts: Annotated[tuple[WishBody, ...], msgspec.Meta(min_length=1, max_length=PARTS_MAX)]
+
+
+class SplitBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody else gets of a lease's capacities."""
+
+    terms: Annotated[dict[TermName, Floor], msgspec.Meta(min_length=1, max_length=TERMS_MAX)]
+    to: Word
+    """`user@node`."""
+    request: Annotated[str, msgspec.Meta(pattern=f"^$|{REQUEST_PATTERN}")] = ""
+    """Id of this order: the same again is the same split."""
 
 
 class RenewLeaseBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

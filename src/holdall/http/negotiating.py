@@ -6,6 +6,7 @@ A request may come as an AgreementOffer of WS-Agreement, and what is told may be
 from starlette.responses import Response
 
 from holdall.client.location_words import new_request, over, refused
+from holdall.client.splitting import new_split, parted
 from holdall.http import location_words as w
 from holdall.http import words
 from holdall.http.api import XML, Asking, Document, Told, wants_xml
@@ -78,6 +79,8 @@ def _wish(body: w.WishBody) -> LeaseRequest:
         weights=body.weights,
         template=body.template or None,
         replaces=body.replaces or None,
+        before_end=body.before_end,
+        host=body.host or None,
     )
 
 
@@ -124,6 +127,16 @@ async def renew(asking: Asking) -> w.Given | Response:
     if duration_ms == 0:
         raise BadSpec("duration: a lease lasts 1 ms or more. To give it back: DELETE")
     return _given(asking, await _ask(asking, f.RenewLease(_lease(asking), duration_ms)))
+
+
+async def split(asking: Asking) -> Told:
+    """A part of it becomes somebody else's."""
+    body: w.SplitBody = asking.body
+    lease = _lease(asking)
+    question = new_split(lease, body.terms, body.to, body.request)
+    found = parted(await _ask(asking, question), lease)
+    where = f"/v1/locations/{asking.path['location']}/leases/{found.part.lease}"
+    return Told(w.Parted(rest=found.rest.document, part=found.part), 201, {"Location": where})
 
 
 async def use(asking: Asking) -> w.Given:

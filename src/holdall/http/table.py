@@ -63,6 +63,7 @@ V1: tuple[Route, ...] = (
     Route(method="POST", path="/v1/locations/{location}/leases/{lease}/accept", summary="Take an offer", may="claim", handler=negotiating.accept, answer=location_words.Given, tag="negotiating", tells=(XML,)),
     Route(method="POST", path="/v1/locations/{location}/leases/{lease}/decline", summary="Refuse an offer", may="claim", handler=negotiating.decline, answer=words.Released, tag="negotiating"),
     Route(method="POST", path="/v1/locations/{location}/leases/{lease}/use", summary="Say that you use it, so that it is renewed", may="claim", handler=negotiating.use, answer=location_words.Given, tag="negotiating"),
+    Route(method="POST", path="/v1/locations/{location}/leases/{lease}/split", summary="Give a part to somebody else", may="claim", handler=negotiating.split, body=location_words.SplitBody, answer=location_words.Parted, statuses=(201,), tag="negotiating"),
     Route(method="POST", path="/v1/locations/{location}/leases/{lease}/renew", summary="Renew once", may="claim", handler=negotiating.renew, body=location_words.RenewLeaseBody, answer=location_words.Given, tag="negotiating", tells=(XML,)),
     Route(method="POST", path="/v1/leases/{lease}/kick", summary="Take a lease away", may="kick", handler=operating.kick, body=words.KickBody, answer=words.Released, statuses=(200, 202), tag="operating"),
     Route(method="POST", path="/v1/drain", summary="No new grants on this node, or grants again", may="kick", handler=operating.drain, body=words.DrainBody, answer=words.Done, tag="operating"),

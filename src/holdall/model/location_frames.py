@@ -26,6 +26,7 @@ BEFORE_END_MAX = 512
 ID_MAX = 256
 """Letters of the id of a lease."""
 HOLDER_MAX = 128
+REQUEST_PATTERN = "^[0-9a-z]{8,40}$"
 PART_MARK = "s"
 """Begins the last word of a part's id, where those of other leases are numbers."""
 _Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
@@ -127,8 +128,8 @@ class SplitLease(msgspec.Struct, frozen=True, tag="split_lease"):
     amounts: Annotated[dict[_Name, _Amount], msgspec.Meta(min_length=1, max_length=NEEDS_MAX)]
     to: Annotated[str, msgspec.Meta(min_length=3, max_length=HOLDER_MAX)]
     """`user@node`."""
-    token: Annotated[str, msgspec.Meta(pattern="^[0-9a-z]{8,40}$")]
-    """Chosen at random; the same again is the same split."""
+    request: Annotated[str, msgspec.Meta(pattern=REQUEST_PATTERN)]
+    """Id of this order, chosen at random; the same again is the same split."""
 
 
 class HoldLeases(msgspec.Struct, frozen=True, tag="hold_leases"):
@@ -336,9 +337,9 @@ def location_of(lease: str) -> str:
     return parts[0] if start == "L" and len(parts) == 3 else ""
 
 
-def part_id(lease: str, node: str, token: str) -> str:
+def part_id(lease: str, node: str, request: str) -> str:
     """Of what is cut off this lease by somebody of that node."""
-    return f"L-{location_of(lease)}-{node}-{PART_MARK}{token}"
+    return f"L-{location_of(lease)}-{node}-{PART_MARK}{request}"
 
 
 def is_part_of(part: str, lease: str) -> bool:

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from node.accounting.books import CAPACITY, Bench, book_key, host_key, negotiated, units
@@ -55,6 +56,27 @@ def test_saving_the_same_again_is_no_event_and_a_later_hard_end_is_one() -> None
     assert (row.why, row.ended_ms - row.began_ms) == ("renewed", 1_000)
     (row,) = bench.turn({book_key(1): None}, after_ms=250)
     assert (row.why, row.ended_ms - row.began_ms) == ("ended", 250)
+
+
+def test_a_lease_that_is_split_ends_its_row_as_changed_and_the_part_begins_its_own() -> None:
+    bench = Bench()
+    bench.turn({host_key(1): negotiated(1, 50_000)})
+    rest = msgspec.structs.replace(negotiated(1, 30_000, revision=2), was_split=True)
+    part = negotiated(2, 20_000, lease="L-2")
+    rows = bench.turn({host_key(1): rest, host_key(2): part}, after_ms=1_000)
+    assert [(row.held.term, row.held.amount, row.why) for row in rows] == [
+        ("net.tx", 50_000, "changed"),
+        ("service.db", 1, "changed"),
+    ]
+    bench.turn(
+        {host_key(1): negotiated(1, 30_000, "released", revision=2, ending="released")}, after_ms=1_000
+    )
+    bench.turn({host_key(2): negotiated(2, 20_000, "expired", lease="L-2", ending="expired")}, after_ms=1_000)
+    net = [row for row in bench.rows if row.held.term == "net.tx"][1:]
+    assert [(row.held.lease, row.held.amount, row.why, row.ended_ms - row.began_ms) for row in net] == [
+        ("L-1", 30_000, "released", 1_000),
+        ("L-2", 20_000, "expired", 2_000),
+    ]
 
 
 def test_a_negotiated_lease_is_a_row_a_term_for_each_revision_and_its_units_are_left_to_their_book() -> None:

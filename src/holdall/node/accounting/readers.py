@@ -13,7 +13,7 @@ from holdall.leases.records import LEASE_PREFIX, LeaseRecord
 from holdall.machine.contract import Record
 from holdall.machine.host import SEPARATOR
 from holdall.model.names import pool_name, printed_id
-from holdall.node.accounting.intervals import ENDED, RENEWED, Held, Reader, Standing
+from holdall.node.accounting.intervals import CHANGED, RENEWED, Held, Reader, Standing
 from holdall.parties.location.messages import HOST
 
 AffiliationOf = Callable[[str], str]
@@ -65,7 +65,7 @@ def negotiated_standing(record: Record | None) -> Standing:
     if not isinstance(record, HeldLease):
         return Standing()
     if record.state not in {"active", "draining"}:
-        return Standing(why=record.ending or ENDED)
+        return Standing(why=record.state)
     affiliation = ",".join(value for name, value in record.asker.attributes if name == _AFFILIATION)
     held = tuple(
         Held(
@@ -81,4 +81,4 @@ def negotiated_standing(record: Record | None) -> Standing:
         for term in record.terms
         if term.kind in {"capacity", "function"}
     )
-    return Standing(held, replaced=RENEWED)
+    return Standing(held, replaced=CHANGED if record.was_split else RENEWED)

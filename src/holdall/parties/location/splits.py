@@ -10,7 +10,7 @@ from holdall.parties.location.dealings import Dealings, NegotiatorSettings, Outc
 
 _TEXTS = {
     "part": "the host takes no such id for a part; do client, node and host have one version?",
-    "taken": "another split has this token; take another one",
+    "taken": "another split has this id; take another one",
     "to": "the host knows no such user of a node; write USER@NODE, as holdall who shows holders",
     "term": "the lease has no such capacity; units and functions stay whole",
     "amount": "a part is less than the lease has, and something must be left of it",
@@ -31,10 +31,10 @@ class Splits:
             self._answering.deny(wait, "bad-spec", text, out)
             return []
         lease = question.lease
-        part = f.part_id(lease, self._settings.node, question.token)
+        part = f.part_id(lease, self._settings.node, question.request)
         known = self._dealings.asker(split_name(part))
         if known is not None and known.holder != asker.holder:
-            self._answering.deny(wait, "refused", "somebody else has used this token", out)
+            self._answering.deny(wait, "refused", "another split has this id; take another one", out)
             return []
         self._dealings.note_asker(split_name(part), asker)
         self._answering.wait(_key(part), wait, out)
@@ -54,7 +54,7 @@ class Splits:
         """Nothing has changed."""
         reason = outcome.reason
         answer: f.ToClient
-        if reason in {"unknown", "ended", "revoking"}:
+        if reason in {"unknown", "ended", "revoking", "no_answer"}:
             answer = f.Over(outcome.lease, reason)
         else:
             text = _TEXTS.get(reason, "")
