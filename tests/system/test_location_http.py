@@ -124,7 +124,26 @@ def test_a_lease_is_offered_taken_used_renewed_and_given_back_over_http(hosts: S
     assert (refused.status, refused.json["code"], refused.json["exit_status"]) == (409, "not-granted", 75)
     assert "nothing of net.tx now" in refused.json["detail"]
     assert int(refused.headers["retry-after"]) > 0
-    for lease in (taken["lease"], *both):
+    # A part of one is given to somebody, here to oneself: over HTTP, and the same order again by the command line.
+    order = {"terms": {"net.tx": "25kB/s"}, "to": renewed["holder"], "request": "order001"}
+    split = site.ask("POST", f"{at}/split", order)
+    rest, piece = split.json["rest"], split.json["part"]
+    assert (split.status, rest["terms"][0]["granted"], piece["terms"][0]["granted"]) == (201, 35_000, 25_000)
+    assert split.headers["location"] == f"{WHERE}/leases/{piece['lease']}"
+    words = (
+        "split",
+        rest["lease"],
+        "net.tx=25kB/s",
+        "--to",
+        renewed["holder"],
+        "--request",
+        order["request"],
+    )
+    again = told(node, *words)["split"]
+    assert (again["rest"]["revision"], again["part"]["lease"]) == (rest["revision"], piece["lease"])
+    assert site.ask("POST", f"{at}/split", {**order, "request": "another0"}).status == 201
+    assert site.ask("POST", f"{at}/split", {**order, "request": "a-n"}).status == 400
+    for lease in (taken["lease"], piece, *both):
         ended = site.ask("DELETE", f"{WHERE}/leases/{lease['lease']}")
         assert (ended.status, ended.json["what"]) == (200, "released")
     assert site.ask("POST", f"{at}/use").status == 410
