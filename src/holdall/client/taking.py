@@ -226,7 +226,8 @@ class TakenWay:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
-            await asyncio.wait((waiter, *also), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            first: list[asyncio.Future[Any]] = [waiter, *also]
+            await asyncio.wait(first, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._waiters.discard(waiter)
 
