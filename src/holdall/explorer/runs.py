@@ -355,6 +355,7 @@ LENDING_LONG_RUNS = (
     Run("same", states=94166, reduce="ignored"),
     Run("same", "cancel=1", 344743, reduce="ignored", compact=True),
     Run("same", "departure=1", 573996, reduce="ignored", compact=True),
+    Run("same", "loss=1", 1375372, reduce="ignored", compact=True),
     Run("chain", "expiry=1", 222194, reduce="ignored"),
     Run("chain", "restart=1", 162359, reduce="ignored"),
     Run("chain", "crash=1", 169898, reduce="ignored"),
