@@ -47,7 +47,7 @@ def test_one_host_alone_is_asked_where_that_is_wished() -> None:
 
 def test_what_a_guardian_tells_is_in_the_status_with_how_it_is_kept_and_lives_through_a_restart() -> None:
     town = town_of("h1")
-    held = gets(town, wish(duration=60_000, **ASKED))
+    held = gets(town, wish("r1", 60_000, None, **ASKED))
     assert {one.name: one.enforced for one in held.terms} == dict.fromkeys(ASKED, "none")
     told = (
         TermUse("cpu", Usage(1500, 700, 900), "ready.processing", enforced="kernel"),
@@ -96,7 +96,7 @@ def test_a_lead_leaves_renewals_their_room_unless_the_end_is_known_by_a_term() -
     town = town_of("h1")
 
     def asked(name: str, lead_ms: int, **terms: object) -> object:
-        before = asks(wish(name, duration=2000, **terms), before_end=BeforeEnd(lead_ms))
+        before = asks(wish(name, 2000, None, **terms), before_end=BeforeEnd(lead_ms))
         return town.ask(LM, before)
 
     assert isinstance(asked("a", 500, mem=100), m.Offer)
