@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from system.secure import Secure, serve_with_tls, wire_to
 from system.web import WITHIN_S
 
 from holdall.client.conversation import Conversation
-from holdall.client.http_socket import ask_http
+from holdall.client.http_socket import ask_http, pieces_http
 from holdall.guardian.remote import connect
 from holdall.http.tunnel import TUNNELS_OF_ONE_MAX
 from holdall.model import frames
@@ -168,6 +169,42 @@ def test_jobs_are_begun_shown_and_ended_over_https(site: Secure, tmp_path: Path)
     assert (over.returncode, "is over already" in over.stderr) == (0, True)
     assert site.typed(there, "job", "forget", job["job"]).returncode == 0
     assert json.loads(site.typed(there, "job", "list", "--json").stdout)["jobs"] == []
+
+
+def test_all_that_a_job_wrote_is_read_over_https_byte_for_byte(site: Secure, tmp_path: Path) -> None:
+    """More than one answer of `logs` tells: of attempts, of bytes, and what is no text."""
+    there = site.there(site.token("output"))
+    file = tmp_path / "much.toml"
+    # 25 attempts, the last of which writes 400,000 bytes that are no UTF-8, with a line feed here and there.
+    write = "import sys; sys.stdout.buffer.write(bytes(range(250)) * 1600)"
+    file.write_text(
+        "[task.many]\nforeach = ["
+        + ", ".join(f'"{n}"' for n in range(24))
+        + ']\nrun = "echo $HOLDALL_ITEM"\n'
+        f'[task.much]\nafter = ["many"]\nrun = ["{sys.executable}", "-c", "{write}"]\n'
+    )
+    assert site.typed(there, "job", "run", str(file)).returncode == 0
+    (job,) = json.loads(site.typed(there, "job", "list", "--json").stdout)["jobs"]
+    words = [sys.executable, "-m", "holdall.cli", "job", "logs", job["job"]]
+    local = {**site.node.environment, "HOLDALL_URL": f"unix://{site.node.socket}"}
+    far, near = (
+        subprocess.run(words, env=environment, capture_output=True, check=True, timeout=60)
+        for environment in (there, local)
+    )
+    assert (far.stdout, far.stderr) == (near.stdout, near.stderr)
+    much = bytes(range(250)) * 1600
+    assert far.stdout.endswith(much)
+    assert sorted(far.stdout.removesuffix(much).split()) == sorted(str(n).encode() for n in range(24))
+    path = f"/v1/jobs/{job['job']}/output?task=much&attempt=1&start="
+    assert b"".join(pieces_http(site.node.socket, path + "399990")) == much[-10:]
+    assert b"".join(pieces_http(site.node.socket, path + "400001")) == b""
+    with pytest.raises(HoldallError, match="has not begun in this job"):
+        list(pieces_http(site.node.socket, path.replace("attempt=1", "attempt=2") + "0"))
+    output = Path(job["folder"]).glob("tasks/*/*/output.log")
+    next(one for one in output if one.stat().st_size == len(much)).unlink()
+    gone = subprocess.run([*words, "much"], env=there, capture_output=True, check=True, timeout=60)
+    assert (gone.stdout, b"has no file of output" in gone.stderr) == (b"", True)
+    assert site.typed(there, "job", "forget", job["job"]).returncode == 0
 
 
 def test_the_doctor_looks_at_the_way_there_and_asks_the_nodes_own(site: Secure) -> None:

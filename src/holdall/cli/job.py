@@ -201,13 +201,9 @@ def logs(
     url: Url = "",
 ) -> None:
     """What the commands of a job wrote, attempt by attempt in the order in which they began."""
-    from holdall.cli.job_logs import print_logs, print_logs_there
+    from holdall.cli.job_logs import print_logs
     from holdall.client.address import find_node
-    from holdall.guardian.reaching import is_remote
     from holdall.jobs.client import look
 
     where = find_node(url or None)
-    if is_remote(where):
-        print_logs_there(where, job, task, attempt)
-    else:
-        print_logs(look(where, job), task, attempt)
+    print_logs(where, look(where, job), task, attempt)

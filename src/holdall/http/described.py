@@ -33,6 +33,7 @@ def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
     """The whole document."""
     types: list[Any] = [ProblemDetail]
     types += [route.answer for route in routes if route.answer is not None]
+    types += [route.later for route in routes if route.later is not None]
     types += [route.body for route in routes if route.body is not None]
     _, schemas = msgspec.json.schema_components(types, ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
@@ -66,7 +67,7 @@ def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    responses: dict[str, Any] = {str(status): _success(route) for status in route.statuses}
+    responses: dict[str, Any] = {str(status): _success(route, status) for status in route.statuses}
     if route.method == "GET" and route.answer is not None:
         responses["304"] = {"description": "The same as the ETag in If-None-Match names"}
     responses |= {str(status): {"$ref": "#/components/responses/problem"} for status in PROBLEMS}
@@ -86,7 +87,10 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
-def _success(route: Route) -> dict[str, Any]:
+def _success(route: Route, status: int) -> dict[str, Any]:
+    if status == 202 and route.later is not None:
+        schema = {"$ref": REFERENCE.format(name=route.later.__name__)}
+        return {"description": route.summary, "content": {JSON: {"schema": schema}}}
     if route.answer is None:
         return {"description": route.summary, "content": {route.media: {"schema": {"type": "string"}}}}
     schema = {"$ref": REFERENCE.format(name=route.answer.__name__)}
@@ -115,8 +119,9 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
     _, components = msgspec.json.schema_components([route.query], ref_template=REFERENCE)
     schema = components[route.query.__name__]
+    required = schema.get("required", [])
     return [
-        {"name": name, "in": "query", "required": False, "schema": one}
+        {"name": name, "in": "query", "required": name in required, "schema": one}
         for name, one in schema.get("properties", {}).items()
     ]
 

@@ -57,6 +57,14 @@ class Outputs(Answer, frozen=True, kw_only=True):
     """Earlier attempts that are not told."""
 
 
+class OutputQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of one attempt of a task, or `task[item]`; `start`: without so many bytes at its beginning."""
+
+    task: Word
+    attempt: Annotated[int, msgspec.Meta(ge=1)]
+    start: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
+
+
 class BeginQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`check` false: needs need not be met by the units that exist now. `key`: the same again is the same job."""
 
