@@ -3,15 +3,20 @@
 import os
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
+from client.scripted_node import ScriptedNode
 from parties.test_remote_runs import Known
 
-from holdall.cli.elsewhere import run_wishes
+from holdall.cli.elsewhere import Elsewhere, run_wishes
 from holdall.cli.elsewhere_streams import Input, Output
 from holdall.cli.running import Wishes
+from holdall.client.scope import FACTS_ENV
+from holdall.jobs.facts import Facts, Got, read_facts
 from holdall.machine.contract import Address, Received, Send
 from holdall.model import frames
 from holdall.model.errors import BadSpec, WouldDeadlock
@@ -21,6 +26,8 @@ from holdall.model.run_frames import (
     FromRun,
     RunBeat,
     RunFed,
+    RunLease,
+    RunOn,
     RunOver,
     RunSaid,
     RunWishes,
@@ -318,3 +325,16 @@ def test_what_can_t_go_to_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
         run_wishes(WISHES, WELCOME)
     for allowed in ({"now": True}, {"independent": True}):
         run_wishes(msgspec.structs.replace(WISHES, **allowed), WELCOME)
+
+
+def test_the_lease_of_a_command_whose_other_words_were_lost_comes_with_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FACTS_ENV, str(tmp_path / "facts"))
+    Facts(tmp_path / "facts").close()
+    lease = RunLease("L" * 26, ("gpu/0@lab-b#7",))
+    with ScriptedNode() as node, ThreadPoolExecutor(1) as thread:
+        said = thread.submit(lambda: node.say(RunOver(node.hear(RunOn).n, 1, 9, lease)))
+        assert Elsewhere(msgspec.structs.replace(WISHES, url=node.url), "lab-b").run() == 9
+        said.result()
+    assert read_facts(tmp_path / "facts") == [Got(lease.lease, lease.units)]

@@ -31,6 +31,7 @@ from holdall.model.run_frames import (
     SIGNALS_MAX,
     RunBeat,
     RunFed,
+    RunLease,
     RunOn,
     RunOver,
     RunPlace,
@@ -222,15 +223,16 @@ class Elsewhere:
                 raise error_of(frame)
             case RunWord():
                 self._note_begun()
-                if frame.lease is not None and not self._has_lease:
-                    self._has_lease = True
-                    write_down(frame.lease)
+                self._note_lease(frame.lease)
                 self.output.sent_there(frame.said)
                 while self._pending and self._pending[0][0] <= frame.signals:
                     self._pending.popleft()
                 for piece in self.input.taken(frame.taken, again=frame.again):
                     self._send(piece)
-            case RunSaid() | RunOver():
+            case RunSaid():
+                self.output.take(frame)
+            case RunOver():
+                self._note_lease(frame.lease)
                 self.output.take(frame)
             case _:
                 return
@@ -242,6 +244,11 @@ class Elsewhere:
             with contextlib.suppress(OSError):
                 Path(os.environ[BEGUN_ENV]).touch()
         self.begun = True
+
+    def _note_lease(self, lease: RunLease | None) -> None:
+        if lease is not None and not self._has_lease:
+            self._has_lease = True
+            write_down(lease)
 
     def _judge_silence(self) -> None:
         if boottime_ms() - self._heard_ms < self._ttl_ms:

@@ -160,6 +160,8 @@ class RunOver(msgspec.Struct, frozen=True, tag="run_over"):
     n: Number
     piece: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
     status: Status
+    lease: RunLease | None = None
+    """What its command had: the words before may have been lost, and this one is said until it is heard."""
 
 
 FromRun: TypeAlias = RunWord | RunSaid | RunOver

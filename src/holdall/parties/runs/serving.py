@@ -187,7 +187,7 @@ class Serving:
                     self._forget(served)
                 else:
                     served.said += 1
-                    self._say(served, RunOver(0, served.said, status))
+                    self._say(served, RunOver(0, served.said, status, served.lease))
 
     # ------------------------------------------------------------ inside
 
