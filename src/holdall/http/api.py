@@ -65,6 +65,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     handler: Handler
     answer: type[Answer] | None
     """None: something else than JSON."""
+    later: type[Answer] | None = None
+    """What 202 answers where that is another one."""
     query: type[Query] = Query
     body: type[Body] | None = None
     statuses: tuple[int, ...] = (200,)

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from holdall.http.callers import Caller
+from holdall.http.problems import Problem
 from holdall.http.reading import Reading, Shared
 from holdall.http.speaking import Talk
 from holdall.model import frames
@@ -13,6 +15,7 @@ from holdall.model import location_frames as f
 from holdall.model.errors import HoldallError, NeverSatisfiable, Unreachable
 from holdall.model.location_rows import HostRow
 from holdall.model.terms import LeaseDocument
+from holdall.node.front import FrontOrders
 
 KINDS_MAX = 64
 HOSTS_AT_ONCE = 32
@@ -46,6 +49,17 @@ async def negotiate(talk: Talk, question: f.FromClient) -> f.ToClient:
         return f.read_answer(answer.body)
     except msgspec.DecodeError as error:
         raise Unreachable(f"the node gave an unexpected answer ({error})", definite=False) from error
+
+
+async def ask_for(orders: FrontOrders, caller: Caller, question: f.FromClient) -> f.ToClient:
+    """The same in a caller's name, over a connection of its own. Raises Problem when he is nobody."""
+    if caller.uid is None:
+        raise Problem("unauthorized", "leases need somebody who has them")
+    talk = await Talk.open(orders.socket, for_uid=caller.uid, agent=f"{caller.user}@{orders.node}")
+    try:
+        return await negotiate(talk, question)
+    finally:
+        talk.close()
 
 
 async def expect(talk: Talk, question: f.FromClient, kind: type[Wanted]) -> Wanted:

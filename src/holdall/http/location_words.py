@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from holdall.http.problems import ProblemDetail
 from holdall.http.words import Answer, Body, Duration, Page, PageQuery, Query, Word
 from holdall.model.location_frames import PARTS_MAX, REQUEST_PATTERN, LocationRow, OfferIs
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
@@ -155,6 +156,36 @@ class Parted(Answer, frozen=True, kw_only=True):
     part: LeaseDocument
 
 
+class RequestShown(Answer, frozen=True, kw_only=True):
+    """A request that may wait, and what has come of it."""
+
+    request: str
+    location: str
+    state: Literal["waiting", "offered", "leased", "ended"]
+    beat_ms: int
+    """While it waits ask so often how it stands, or it leaves the line."""
+    left_ms: int | None = None
+    """How long it may yet wait."""
+    position: int | None = None
+    """In line, 1: nobody waits before it; null: it is being asked for the first time."""
+    ahead: int | None = None
+    """Of those before it so many want one of its terms: no more are served before it."""
+    reason: str = ""
+    """Why nothing could be offered when that was tried last, with the term, and what could have been had then."""
+    term: str = ""
+    best_possible: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    lease: LeaseDocument | None = None
+    """What is offered, or held."""
+    offer_ms: int | None = None
+    """How long the offer still binds the location."""
+    valid_for_ms: int | None = None
+    """Of a lease, counted from before the request was sent."""
+    warned: str = ""
+    """Not empty: it will be taken away, and why."""
+    problem: ProblemDetail | None = None
+    """Why nothing comes of it."""
+
+
 class GivenTogether(Answer, frozen=True, kw_only=True):
     """One for each part, in their order; all are active."""
 
@@ -184,6 +215,8 @@ class WishBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     duration: Duration = ""
     template: Word = ""
     replaces: Word = ""
+    wait: Duration = ""
+    """Stand in line for so long where nothing can be offered now; empty: do not wait."""
     before_end: BeforeEnd | None = None
     """What whoever runs a command under the lease does before its end; you find it, and what became of it, in the lease."""
     host: Annotated[str, msgspec.Meta(max_length=64)] = ""

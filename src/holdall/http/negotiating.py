@@ -10,9 +10,9 @@ from holdall.client.splitting import new_split, parted
 from holdall.http import location_words as w
 from holdall.http import words
 from holdall.http.api import XML, Asking, Document, Told, wants_xml
-from holdall.http.located import negotiate
+from holdall.http.located import ask_for
 from holdall.http.problems import Problem
-from holdall.http.speaking import Talk
+from holdall.http.requesting import shown
 from holdall.leases.agreement.convert import as_xml, from_xml
 from holdall.leases.agreement.export import declined_xml
 from holdall.leases.negotiation.messages import Declined
@@ -39,10 +39,12 @@ async def template(asking: Asking) -> w.OneTemplate | Response:
 
 
 async def request(asking: Asking) -> Told | Response:
-    """Ask for an offer, and take it if so wished."""
+    """Ask for an offer, and take it if so wished; with a wait it may come later."""
     query: w.WishQuery = asking.query
     location = asking.path["location"]
     wish = _request(asking, location)
+    if wish.wait_ms:
+        return await _patient(asking, f.AskOffer(location, wish, query.accept, tell=True))
     answer = await _ask(asking, f.AskOffer(location, wish, query.accept))
     match answer:
         case f.OfferIs(document, offer_ms):
@@ -56,6 +58,16 @@ async def request(asking: Asking) -> Told | Response:
     return Told(given, 201, {"Location": f"/v1/locations/{location}/leases/{given.lease.lease}"})
 
 
+async def _patient(asking: Asking, question: f.AskOffer) -> Told:
+    caller = asking.caller
+    if caller.uid is None:
+        raise Problem("unauthorized", "leases need somebody who has them")
+    agent = f"{caller.user}@{asking.place.orders.node}"
+    made = await asking.place.requests.make(caller.uid, agent, question)
+    where = f"/v1/locations/{made.location}/requests/{made.id}"
+    return Told(await shown(asking, made), 202, {"Location": where})
+
+
 def _request(asking: Asking, location: str) -> LeaseRequest:
     body: w.WishBody | Document = asking.body
     if not isinstance(body, Document):
@@ -66,8 +78,6 @@ def _request(asking: Asking, location: str) -> LeaseRequest:
         raise Problem("bad-spec", f"{refusal.text} [{refusal.reason}]") from None
     if not isinstance(found, LeaseRequest):
         raise Problem("bad-spec", "a lease is asked for by an AgreementOffer [wsag.root]")
-    if found.wait_ms:
-        raise Problem("bad-spec", "over HTTP a request does not wait: leave out wait_ms, and ask again later")
     return found
 
 
@@ -79,6 +89,7 @@ def _wish(body: w.WishBody) -> LeaseRequest:
         weights=body.weights,
         template=body.template or None,
         replaces=body.replaces or None,
+        wait=body.wait or None,
         before_end=body.before_end,
         host=body.host or None,
     )
@@ -91,6 +102,8 @@ async def together(asking: Asking) -> Told | Response:
     parts = tuple(f.AskOffer(location, _wish(part)) for part in body.parts)
     if any(part.request.replaces for part in parts):
         raise BadSpec("leases that are asked for together replace none. Ask for them one by one.")
+    if any(part.request.wait_ms for part in parts):
+        raise BadSpec("no part waits while others are held: leave out wait")
     answer = await _ask(asking, f.AskTogether(parts))
     if not isinstance(answer, f.LeasesAre):
         return _not_given(asking, answer, location)
@@ -162,16 +175,7 @@ async def release(asking: Asking) -> words.Released:
 
 
 async def _ask(asking: Asking, question: f.FromClient) -> f.ToClient:
-    """In the caller's name."""
-    caller = asking.caller
-    if caller.uid is None:
-        raise Problem("unauthorized", "leases need somebody who has them")
-    agent = f"{caller.user}@{asking.place.orders.node}"
-    talk = await Talk.open(asking.place.orders.socket, for_uid=caller.uid, agent=agent)
-    try:
-        return await negotiate(talk, question)
-    finally:
-        talk.close()
+    return await ask_for(asking.place.orders, asking.caller, question)
 
 
 def _lease(asking: Asking) -> str:

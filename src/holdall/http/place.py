@@ -18,6 +18,7 @@ from holdall.http.meters import Meters
 from holdall.http.mirror import Mirror
 from holdall.http.problems import Problem
 from holdall.http.reading import Reading, Shared
+from holdall.http.requests import Requests
 from holdall.node.clock import wall_ms
 from holdall.node.front import FrontOrders
 from holdall.node.logins import FOLDER
@@ -47,6 +48,7 @@ class Place:
         self.mirror = Mirror(self.reading, orders.node)
         self.meters = Meters(self.reading)
         self.claims = Claims(orders.socket, self.meters.renewal)
+        self.requests = Requests(orders.socket)
 
     async def _examine(self) -> list[Finding]:
         config = Path(self.orders.config) if self.orders.config else None
@@ -75,4 +77,5 @@ class Place:
         """End everything that runs."""
         self.mirror.close()
         self.claims.close()
+        self.requests.close()
         self.reading.close()

@@ -1,4 +1,4 @@
-"""Durations as people write them: `30s`, `10m`, `1h30m`, `500ms`, `2d`, `inf`, or a number of seconds."""
+"""Durations as people write them: `30s`, `10m` or `10min`, `1h30m`, `500ms`, `2d`, `inf`, or a number of seconds."""
 
 import math
 import re
@@ -8,8 +8,8 @@ from holdall.model.errors import BadSpec
 DURATION_MS_MAX = 366 * 24 * 3600 * 1000
 """A year: longer ones are mistakes."""
 
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PART_RE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART_RE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|min|m|h|d)")
 _NUMBER_RE = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?\Z")
 
 

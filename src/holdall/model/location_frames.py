@@ -54,6 +54,14 @@ class AskOffer(msgspec.Struct, frozen=True, tag="ask_offer"):
     location: _Name
     request: LeaseRequest
     take: bool = False
+    tell: bool = False
+    """While it waits, any number of InLine come before that answer."""
+
+
+class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
+    """This request of the user's is not wanted any more, nor what comes of it. Answer: NoOffer, `cancelled` or `unknown`."""
+
+    request: _Id
 
 
 class AskTogether(msgspec.Struct, frozen=True, tag="ask_together"):
@@ -155,6 +163,7 @@ FromClient: TypeAlias = (
     ListLocations
     | AskTemplates
     | AskOffer
+    | GiveUp
     | AskTogether
     | ListOffers
     | AcceptOffer
@@ -207,6 +216,19 @@ class Offers(msgspec.Struct, frozen=True, tag="offers"):
     """Open ones, each with what is left of its time."""
 
     rows: tuple[OfferIs, ...]
+
+
+class InLine(msgspec.Struct, frozen=True, tag="in_line"):
+    """A request waits, as nothing can be offered for it now."""
+
+    position: int
+    """1: nobody waits before it."""
+    ahead: int
+    """Of those before it so many want one of its terms: no more are served before it."""
+    reason: str
+    """Why nothing could be offered when that was tried last, with the term, and what could have been had then."""
+    term: str = ""
+    best_possible: dict[str, int] = {}
 
 
 class NoOffer(msgspec.Struct, frozen=True, tag="no_offer"):
@@ -296,6 +318,7 @@ ToClient: TypeAlias = (
     | TemplatesAre
     | OfferIs
     | Offers
+    | InLine
     | NoOffer
     | LeaseIs
     | LeaseParted

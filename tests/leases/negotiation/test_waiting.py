@@ -37,12 +37,15 @@ def heard(town: Town, who: Address) -> list[Message]:
 def test_what_is_given_back_goes_to_the_first_in_line_and_then_to_the_next() -> None:
     town = full_town()
     held = gets(town, wish("r0", duration=600_000, net__tx=NET_ALL))
-    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == [m.Queued("r1", 1)]
-    assert town.send(THIRD, LM, waits("r2", 60_000, net__tx=NET_HALF)) == [m.Queued("r2", 2)]
-    # Asked again, it stands where it stood, and nobody is told anything twice.
-    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == []
+    first_told = m.Queued("r1", 1, 0, "oversubscribed", "net.tx", {"net.tx": 0})
+    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == [first_told]
+    second_told = m.Queued("r2", 2, 1, "others_wait")
+    assert town.send(THIRD, LM, waits("r2", 60_000, net__tx=NET_HALF)) == [second_told]
+    # Asked again, it stands where it stood, and is told so.
+    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == [first_told]
+    heard(town, SECOND), heard(town, THIRD)
     town.passes(3000)
-    assert heard(town, SECOND)[1:] == heard(town, THIRD)[1:] == []
+    assert heard(town, SECOND) == heard(town, THIRD) == []
     town.send(AGENT, LM, m.ReleaseLease(held.lease))
     town.passes(1000)
     (offer,) = heard(town, SECOND)
@@ -59,7 +62,8 @@ def test_what_is_given_back_goes_to_the_first_in_line_and_then_to_the_next() -> 
 def test_who_may_not_wait_does_not_pass_those_who_do() -> None:
     town = full_town()
     gets(town, wish("r0", duration=600_000, net__tx=NET_HALF))
-    assert town.send(SECOND, LM, waits("r1", 5_000, net__tx=NET_ALL)) == [m.Queued("r1", 1)]
+    told = m.Queued("r1", 1, 0, "oversubscribed", "net.tx", {"net.tx": 50})
+    assert town.send(SECOND, LM, waits("r1", 5_000, net__tx=NET_ALL)) == [told]
     (declined,) = town.send(THIRD, LM, wish("r2", duration=60_000, net__tx=NET_HALF))
     assert isinstance(declined, m.Declined)
     assert (declined.reason, "wait_ms" in declined.text) == ("others_wait", True)
@@ -71,6 +75,34 @@ def test_who_may_not_wait_does_not_pass_those_who_do() -> None:
     assert (over.reason, over.term) == ("oversubscribed", "net.tx")
     # Its wish is remembered for a while, so that is a fair part.
     assert gets(town, wish("r3", duration=60_000, net__tx=50), THIRD).term("net.tx").granted == 33
+
+
+def test_who_stands_behind_is_told_where_and_for_how_many_it_waits() -> None:
+    town = Town()
+    town.location()
+    town.host("h1", {"net.tx": NET, "disk.tx": NET}, {"net.tx": 100, "disk.tx": 100})
+    gets(town, wish("r0", duration=600_000, net__tx=NET_ALL, disk__tx=NET_ALL))
+    for who, name, terms in (
+        (SECOND, "r1", {"net__tx": NET_ALL}),
+        (SECOND, "r2", {"disk__tx": NET_ALL}),
+        (THIRD, "r3", {"disk__tx": NET_ALL}),
+    ):
+        town.send(who, LM, waits(name, 60_000, **terms))
+    heard(town, THIRD)
+    asks = waits("r3", 60_000, disk__tx=NET_ALL)
+    (told,) = town.send(THIRD, LM, asks)
+    assert isinstance(told, m.Queued)
+    assert (told.position, told.ahead, told.reason) == (3, 1, "others_wait")
+    # One who wants something else leaves the line, then the one whom it waited for.
+    town.send(SECOND, LM, m.LeaveLine("r1"))
+    (told,) = town.send(THIRD, LM, asks)
+    assert isinstance(told, m.Queued)
+    assert (told.position, told.ahead) == (2, 1)
+    town.send(SECOND, LM, m.LeaveLine("r2"))
+    heard(town, THIRD)
+    town.passes(1000)
+    (told,) = town.send(THIRD, LM, asks)
+    assert told == m.Queued("r3", 1, 0, "oversubscribed", "disk.tx", {"disk.tx": 0})
 
 
 def test_what_can_never_be_met_and_too_long_a_wait_are_refused_at_once() -> None:

@@ -71,6 +71,40 @@ def test_a_wait_that_is_over_is_a_refusal_and_parts_do_not_wait(nodes: Together)
         assert parts.reason == "request.wait"
 
 
+def told_to(client: Client) -> f.ToClient:
+    """The next that the node says about a location."""
+    frame = client.talk._conversation._read()
+    assert isinstance(frame, frames.Negotiated), frame
+    return f.read_answer(frame.body)
+
+
+def test_who_wants_to_hear_is_told_where_it_stands_and_gives_up_by_name(nodes: Together) -> None:
+    with nodes.client("lab1") as holder, Client(nodes, "lab1") as waiting, Client(nodes, "lab1") as other:
+        holder.lease("gpu:1")
+        asked = f.AskOffer("prague", gpu("r1", wait_ms=600_000), take=True, tell=True)
+        waiting.talk._conversation._write(frames.Negotiate(1, f.pack(asked)))
+        assert told_to(waiting) == f.InLine(1, 0, "not_free", "gpu", {"gpu": 0})
+        assert other.ask(f.GiveUp("r2")) == f.NoOffer("unknown", text="no such request of yours waits")
+        cancelled = f.NoOffer("cancelled", text="it was given up")
+        assert other.ask(f.GiveUp("r1")) == cancelled
+        while isinstance(told := told_to(waiting), f.InLine):
+            pass
+        assert told == cancelled
+        until(lambda: line(nodes) == 0, "it has left the line")
+        assert other.ask(f.GiveUp("r1")) == f.NoOffer("unknown", text="no such request of yours waits")
+
+
+def test_an_offer_that_is_given_up_is_declined(nodes: Together) -> None:
+    with Client(nodes, "lab1") as client:
+        offer = client.offer(gpu("r1"))
+        assert isinstance(offer, f.OfferIs)
+        assert isinstance(client.ask(f.GiveUp("r1")), f.NoOffer)
+        assert client.ask(f.ListOffers()) == f.Offers(())
+        again = client.ask(f.AcceptOffer(offer.document.lease))
+        assert again == f.Over(offer.document.lease, "cancelled")
+        until(lambda: isinstance(client.offer(gpu("r2")), f.OfferIs), "the unit is free")
+
+
 def test_what_nobody_waits_for_any_more_is_not_taken(nodes: Together) -> None:
     with nodes.client("lab1") as holder:
         held = holder.lease("gpu:1")

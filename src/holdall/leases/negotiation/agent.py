@@ -194,7 +194,10 @@ class Agent:
                 self._released(message.lease, out)
             case m.UnknownLease():
                 self._unknown(sender, message.lease, out)
-            case m.Templates() | m.Queued():
+            case m.Queued():
+                if message.request in self._wanted:
+                    out.append(self._tell(a.InLine(message)))
+            case m.Templates():
                 pass
             case _:
                 raise ProtocolViolation(f"no message for an agent: {type(message).__name__}")

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdall.leases.negotiation.messages import Declined, SplitLease
+from holdall.leases.negotiation.messages import Declined, Queued, SplitLease
 from holdall.machine.codec import CODEC
 from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm
 
@@ -65,6 +65,12 @@ class Offered(msgspec.Struct, frozen=True, tag="offered"):
     offer_ms: int
 
 
+class InLine(msgspec.Struct, frozen=True, tag="in_line"):
+    """The request waits, and stands so; Offered, Got or NotOffered follows."""
+
+    queued: Queued
+
+
 class NotOffered(msgspec.Struct, frozen=True, tag="not_offered"):
     """The location has declined."""
 
@@ -120,6 +126,8 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
 
 
 OwnerToAgent: TypeAlias = Want | Take | Leave | RenewNow | TakeUp | GiveBack | CutOff
-AgentToOwner: TypeAlias = Offered | NotOffered | Got | NotRenewed | Parted | NotParted | Warned | Lost
+AgentToOwner: TypeAlias = (
+    Offered | InLine | NotOffered | Got | NotRenewed | Parted | NotParted | Warned | Lost
+)
 
 CODEC.register("negotiation-agent", OwnerToAgent | AgentToOwner)

@@ -204,6 +204,8 @@ class LocationManager:
             answer = self.desk.answers[asked]
             if answer is not None:
                 out.append(Send(agent, answer))
+            else:
+                self.line.tells(asked, out)
             return
         if self.is_deposed:
             out.append(Send(agent, m.Declined(asked[1], "stale_lm")))

@@ -149,11 +149,20 @@ class Declined(msgspec.Struct, frozen=True, tag="declined"):
 
 
 class Queued(msgspec.Struct, frozen=True, tag="location_queued"):
-    """Nothing can be offered now; the request stands in line, and Offer or Declined follows within its `wait_ms`."""
+    """Nothing can be offered now; the request stands in line, and Offer or Declined follows within its `wait_ms`.
+
+    Told again where it stands by then whenever the request comes again.
+    """
 
     request: str
     position: int
     """1: nobody waits before it."""
+    ahead: int = 0
+    """Of those before it so many want one of its terms: no more are served before it."""
+    reason: str = ""
+    """Of the latest decline, with its term, and what could have been had then."""
+    term: str = ""
+    best_possible: dict[str, int] = {}
 
 
 class LeaseIs(msgspec.Struct, frozen=True, tag="lease_is"):

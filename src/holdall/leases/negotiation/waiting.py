@@ -8,6 +8,7 @@ The line is the leading manager's and is lost with it; whoever waits asks the ne
 """
 
 from collections.abc import Hashable, Iterable
+from itertools import takewhile
 
 import msgspec
 
@@ -57,11 +58,21 @@ class Line:
         waiter = self.waiters.get(asked)
         if waiter is None or declined.reason not in MAY_COME:
             return False
-        if waiter.last is None:
-            position = list(self.waiters).index(asked) + 1
-            out.append(Send(waiter.kept.agent, m.Queued(asked[1], position)))
         self.waiters[asked] = msgspec.structs.replace(waiter, last=declined)
+        if waiter.last is None:
+            self.tells(asked, out)
         return True
+
+    def tells(self, asked: Asked, out: Effects) -> None:
+        """Where it stands by now; nothing before it has been declined for the first time."""
+        waiter = self.waiters.get(asked)
+        if waiter is None or waiter.last is None:
+            return
+        last, wanted = waiter.last, set(waiter.kept.message.request.terms)
+        before = list(takewhile(lambda other: other != asked, self.waiters))
+        ahead = sum(not wanted.isdisjoint(self.waiters[other].kept.message.request.terms) for other in before)
+        queued = m.Queued(asked[1], len(before) + 1, ahead, last.reason, last.term, last.best_possible)
+        out.append(Send(waiter.kept.agent, queued))
 
     def leaves(self, asked: Asked, out: Effects) -> Waiter | None:
         """It is offered something, or is over."""

@@ -143,11 +143,13 @@ class Negotiator:
                     self.petitions.offered(outcome, out)
                     more = self.petitions.together.offered(outcome.request, outcome.document, out)
                     self._outcomes(more, out)
+                case a.InLine():
+                    self.petitions.in_line(outcome.queued, out)
                 case a.NotOffered():
                     self.petitions.not_offered(outcome.declined, out)
                     self._outcomes(self.petitions.together.not_offered(outcome.declined, out), out)
                 case a.Got():
-                    self.petitions.got(outcome.document, out)
+                    self._outcomes(self.petitions.got(outcome.document, out), out)
                     self._outcomes(self.petitions.together.got(outcome.document, out), out)
                 case a.NotRenewed():
                     refused = f.NoOffer(outcome.reason, outcome.term, outcome.rule)

@@ -1,6 +1,6 @@
 """What a node's clients ask about locations, and how it is answered."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import msgspec
 
@@ -42,6 +42,8 @@ class _Open(msgspec.Struct):
     """It may wait for long, and is dropped when nobody waits for it any more."""
     is_part: bool = False
     """Of several that are asked together: it is nobody's to take by itself."""
+    told: list[Wait] = msgspec.field(default_factory=list[Wait])
+    """Those who hear where it stands in line."""
 
 
 class Petitions:
@@ -58,6 +60,8 @@ class Petitions:
         self._used: dict[str, dict[str, int]] = {}
         """Lease -> connection -> when it said last that it uses it."""
         self._over: dict[str, str] = {}
+        self._given_up: dict[str, None] = {}
+        """Requests of which a lease may come all the same, as it was being taken already; it is given back."""
         self.listings = Listings(dealings, answering)
         self.splits = Splits(settings, dealings, answering)
         self.looking = Looking(dealings, answering, self._ask_manager)
@@ -82,6 +86,8 @@ class Petitions:
                     self.looking.ask(wait, asker, question, out)
             case f.AskOffer():
                 return self._request(wait, asker, question, out)
+            case f.GiveUp(request):
+                return self._give_up(wait, asker, request, out)
             case f.AskTogether():
                 self._ask_together(wait, asker, question, out)
             case f.ListOffers():
@@ -208,7 +214,20 @@ class Petitions:
             return []
         within_ms = question.request.wait_ms + (2 * WAIT_MS if question.take else WAIT_MS)
         self._answering.wait(f"offer/{name}", wait, out, within_ms=within_ms)
-        return self._send(asker, question, out)
+        outcomes = self._send(asker, question, out, told=() if known is None else known.told)
+        if question.tell:
+            self._open[name].told.append(wait)
+        return outcomes
+
+    def _give_up(self, wait: Wait, asker: Asker, request: str, out: list[Effect]) -> Outcomes:
+        known = self._open.get(request)
+        if known is None or known.holder != asker.holder or known.is_part:
+            self._answering.answer(wait, f.NoOffer("unknown", text="no such request of yours waits"), out)
+            return []
+        cancelled = f.NoOffer("cancelled", text="it was given up")
+        self._answering.settle(f"offer/{request}", cancelled, out)
+        self._answering.answer(wait, cancelled, out)
+        return self._cancel(request, out)
 
     def _ask_together(self, wait: Wait, asker: Asker, question: f.AskTogether, out: list[Effect]) -> None:
         names: set[str] = set()
@@ -266,11 +285,20 @@ class Petitions:
         return None
 
     def _send(
-        self, asker: Asker, question: f.AskOffer, out: list[Effect], *, is_part: bool = False
+        self,
+        asker: Asker,
+        question: f.AskOffer,
+        out: list[Effect],
+        *,
+        is_part: bool = False,
+        told: Iterable[Wait] = (),
     ) -> Outcomes:
         name = question.request.request
         is_patient = question.request.wait_ms > 0
-        self._open[name] = _Open(question.location, asker.holder, is_patient=is_patient, is_part=is_part)
+        self._open[name] = _Open(
+            question.location, asker.holder, is_patient=is_patient, is_part=is_part, told=list(told)
+        )
+        self._given_up.pop(name, None)
         self._dealings.note_asker(name, asker)
         self._dealings.manager(question.location)
         request = question.request
@@ -370,6 +398,15 @@ class Petitions:
         out.append(SetTimer(f"{TIMER}offer/{outcome.request}", outcome.offer_ms))
         self._answering.settle(f"offer/{outcome.request}", self._offer(outcome.document, known.until_ms), out)
 
+    def in_line(self, queued: m.Queued, out: list[Effect]) -> None:
+        """Where a request stands at its location's manager."""
+        known = self._open.get(queued.request)
+        waits = self._answering.waits.get(f"offer/{queued.request}", [])
+        told = f.InLine(queued.position, queued.ahead, queued.reason, queued.term, queued.best_possible)
+        for wait in waits if known is not None else ():
+            if known is not None and wait in known.told:
+                self._answering.answer(wait, told, out)
+
     def not_offered(self, declined: Declined, out: list[Effect]) -> None:
         """Nothing comes of a request, or of an offer that was taken."""
         known = self._open.pop(declined.request, None)
@@ -380,11 +417,16 @@ class Petitions:
             over = f.Over(known.offer.lease, declined.reason)
             self._answering.settle(f"accept/{known.offer.lease}", over, out)
 
-    def got(self, document: LeaseDocument, out: list[Effect]) -> None:
+    def got(self, document: LeaseDocument, out: list[Effect]) -> Outcomes:
         """A lease is held in this revision."""
+        if document.request in self._given_up:
+            del self._given_up[document.request]
+            self._note_over(document.lease, "released")
+            return self._dealings.tell(f.location_of(document.lease), a.GiveBack(document.lease), out)
         self._open.pop(document.request, None)
         for key in (f"offer/{document.request}", f"accept/{document.lease}", f"renew/{document.lease}"):
             self._answering.settle(key, self._lease(document), out)
+        return []
 
     def lost(self, lease: str, reason: str, out: list[Effect]) -> None:
         """It may not be used any more."""
@@ -469,7 +511,7 @@ class Petitions:
         for name, known in list(self._open.items()):
             is_waiting = known.is_patient and known.offer is None
             if is_waiting and f"offer/{name}" not in self._answering.waits:
-                outcomes += self._drop(name, "cancelled", out)
+                outcomes += self._cancel(name, out)
         is_guardian = connection in self._guardians
         if process_gone:
             self._guardians.discard(connection)
@@ -488,7 +530,16 @@ class Petitions:
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return repr((sorted(self._open.items()), sorted(self._used), sorted(self._over.items())))
+        return repr(
+            (sorted(self._open.items()), sorted(self._used), sorted(self._over.items()), list(self._given_up))
+        )
+
+    def _cancel(self, request: str, out: list[Effect]) -> Outcomes:
+        """Nobody wants it any more; where it is being taken just now, its lease is given back when it comes."""
+        self._given_up[request] = None
+        while len(self._given_up) > OVER_MAX:
+            del self._given_up[next(iter(self._given_up))]
+        return self._drop(request, "cancelled", out)
 
     def _drop(self, request: str, reason: str, out: list[Effect]) -> Outcomes:
         known = self._open.pop(request, None)
