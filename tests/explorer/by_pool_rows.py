@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from holdall.explorer import runs
 from holdall.explorer.options import Options, read_reduce
+from holdall.explorer.runs import run as listing
 from holdall.explorer.search import explore
 from holdall.explorer.systems import system_of, world_of
 from holdall.world.faults import read_faults
@@ -50,7 +50,7 @@ def params(table: Iterable[Run], long_from: int, *before: str) -> list[object]:
 SMALL = 3_000
 
 
-def small(listed: Iterable[runs.Run]) -> list[object]:
+def small(listed: Iterable[listing.Run]) -> list[object]:
     """For `parametrize`: the small ones of a list that `lab explore --world all` explores whole, fair cycles included."""
     rows = [Run(row.world, row.states, row.faults, reduce=row.reduce) for row in listed if row.states]
     return params([row for row in rows if row.states <= SMALL], SMALL)

@@ -1,6 +1,6 @@
 """Runs of strong/weak that must be complete and clean, with the exact number of states of each.
 
-Those with `--reduce ignored` stand in `holdall.explorer.runs` only, and are explored by `lab explore`.
+Those with `--reduce ignored` stand in `holdall.explorer.runs.strong_weak` only, and are explored by `lab explore`.
 """
 
 from explorer.by_pool_rows import Run

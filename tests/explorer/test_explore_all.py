@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdall.explorer import systems
-from holdall.explorer.runs import Run
+from holdall.explorer.runs.run import Run
 from holdall.explorer.systems import PROTOCOLS, explored, names, system_of, world_of
 from holdall.lab import explore_all
 from holdall.lab.explore import Asked, run_explore

@@ -7,22 +7,22 @@ import msgspec
 import pytest
 from explorer.by_pool_rows import Run, check, small
 
-from holdall.explorer import runs
 from holdall.explorer.fair import explore_fairly
 from holdall.explorer.mutants.game import GAME_MUTANTS
 from holdall.explorer.mutants.mutant import Mutant
 from holdall.explorer.options import Options, read_reduce
+from holdall.explorer.runs import game
 from holdall.explorer.search import Violation
 from holdall.explorer.systems import system_of, world_of
 from holdall.world.faults import read_faults
 
 
-@pytest.mark.parametrize("run", small(runs.GAME_RUNS))
+@pytest.mark.parametrize("run", small(game.RUNS))
 def test_gm2_gm5_the_restricted_game_is_safe_and_everybody_can_be_served(run: Run) -> None:
     check("game", run)
 
 
-@pytest.mark.parametrize("run", small(runs.GAME_COMPLETE_RUNS))
+@pytest.mark.parametrize("run", small(game.COMPLETE))
 def test_gm2_gm5_the_complete_game_is_safe_and_everybody_can_be_served(run: Run) -> None:
     check("game-complete", run)
 

@@ -3,19 +3,19 @@
 import pytest
 from explorer.by_pool_rows import Run, check, small
 
-from holdall.explorer import runs
 from holdall.explorer.mutants.lanes import LANES_MUTANTS
 from holdall.explorer.mutants.mutant import Mutant
+from holdall.explorer.runs import lanes
 from holdall.explorer.search import explore
 from holdall.explorer.space import Space
 
 
-@pytest.mark.parametrize("run", small(runs.LANES_RUNS))
+@pytest.mark.parametrize("run", small(lanes.RUNS))
 def test_lanes_are_safe_and_everybody_can_be_served(run: Run) -> None:
     check("lanes", run)
 
 
-@pytest.mark.parametrize("run", small(runs.LENDING_RUNS))
+@pytest.mark.parametrize("run", small(lanes.LENDING))
 def test_lanes_that_lend_are_safe_and_everybody_can_be_served(run: Run) -> None:
     check("lanes-lending", run)
 

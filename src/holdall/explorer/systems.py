@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from holdall.explorer import runs
 from holdall.explorer.endless import EndlessByPool
 from holdall.explorer.mutants.registry import mutant_of
-from holdall.explorer.runs import Run
+from holdall.explorer.runs import chain, game, lanes, ordered, steps, strong_weak, token
+from holdall.explorer.runs.run import Run
 from holdall.explorer.strong_weak import StrongWeakSystem, named_strong
 from holdall.machine.contract import Address, Machine
 from holdall.protocols.lanes.lending_claimant import LendingClaimant
@@ -80,52 +80,50 @@ def _strong_weak(
     return Explored(
         lambda world: StrongWeakSystem(world, name, claimant=claimant),
         by_pool_worlds,
-        (*runs.STRONG_WEAK_RUNS, *more),
+        (*strong_weak.RUNS, *more),
         long_runs,
     )
 
 
 PROTOCOLS: dict[str, Explored] = {
-    "chain": Explored(ChainSystem, worlds, runs.CHAIN_RUNS, runs.CHAIN_LONG),
-    "ordered": _by_pool("ordered", runs.ORDERED_RUNS),
-    "lanes": _by_pool("lanes", runs.LANES_RUNS, runs.LANES_LONG_RUNS),
+    "chain": Explored(ChainSystem, worlds, chain.RUNS, chain.LONG),
+    "ordered": _by_pool("ordered", ordered.RUNS),
+    "lanes": _by_pool("lanes", lanes.RUNS, lanes.LONG),
     "lanes-lending": _by_pool(
-        "lanes-lending", runs.LENDING_RUNS, runs.LENDING_LONG_RUNS, patience_ms=0, claimant=lends_twice
+        "lanes-lending", lanes.LENDING, lanes.LENDING_LONG, patience_ms=0, claimant=lends_twice
     ),
     "strong-weak": _strong_weak(
         "strong-weak",
         low=True,
-        more=(*runs.STRONG_WEAK_COMPLETE, *runs.STRONG_WEAK_GONE),
-        long_runs=runs.STRONG_WEAK_LONG,
+        more=(*strong_weak.COMPLETE, *strong_weak.GONE),
+        long_runs=strong_weak.LONG,
     ),
     "strong-weak-named": _strong_weak(
         "strong-weak-named",
-        more=runs.STRONG_WEAK_GONE,
-        long_runs=runs.STRONG_WEAK_GONE_LONG["strong-weak-named"],
+        more=strong_weak.GONE,
+        long_runs=strong_weak.GONE_LONG["strong-weak-named"],
     ),
     "strong-weak-probe": _strong_weak(
         "strong-weak-probe",
-        more=runs.STRONG_WEAK_GONE,
-        long_runs=runs.STRONG_WEAK_GONE_LONG["strong-weak-probe"],
+        more=strong_weak.GONE,
+        long_runs=strong_weak.GONE_LONG["strong-weak-probe"],
     ),
-    "strong-weak-probe-aged": _strong_weak("strong-weak-probe-aged", low=True, more=runs.STRONG_WEAK_GONE),
+    "strong-weak-probe-aged": _strong_weak("strong-weak-probe-aged", low=True, more=strong_weak.GONE),
     "strong-weak-probe-token": _strong_weak(
         "strong-weak-probe-token",
-        more=runs.STRONG_WEAK_TOKEN_GONE,
-        long_runs=runs.STRONG_WEAK_GONE_LONG["strong-weak-probe-token"],
+        more=strong_weak.TOKEN_GONE,
+        long_runs=strong_weak.GONE_LONG["strong-weak-probe-token"],
     ),
-    "token": _by_pool("token", runs.TOKEN_RUNS, runs.TOKEN_LONG_RUNS),
-    "token-tickets": _by_pool("token-tickets", runs.TICKETS_RUNS, runs.TICKETS_LONG_RUNS),
-    "game": _by_pool("game", runs.GAME_RUNS, runs.GAME_LONG_RUNS),
-    "game-complete": _by_pool(
-        "game-complete", runs.GAME_COMPLETE_RUNS, runs.GAME_COMPLETE_LONG_RUNS, patience_ms=0
-    ),
+    "token": _by_pool("token", token.RUNS, token.LONG),
+    "token-tickets": _by_pool("token-tickets", token.TICKETS, token.TICKETS_LONG),
+    "game": _by_pool("game", game.RUNS, game.LONG),
+    "game-complete": _by_pool("game-complete", game.COMPLETE, game.COMPLETE_LONG, patience_ms=0),
     "literal-game": Explored(game_system, game_worlds, (), literal=GAME_ROWS),
     "literal-lanes": Explored(lane_system, lane_worlds, (), literal=LANE_ROWS),
     "literal-lanes-combined": Explored(combined_system, lane_worlds, (), literal=LANE_ROWS),
     "literal-strong-weak": Explored(strong_weak_system, strong_weak_worlds, (), literal=STRONG_WEAK_ROWS),
-    "ballot": Explored(BallotSystem, step_worlds, runs.BALLOT_RUNS),
-    "skeen": Explored(SkeenSystem, step_worlds, runs.SKEEN_RUNS),
+    "ballot": Explored(BallotSystem, step_worlds, steps.BALLOT),
+    "skeen": Explored(SkeenSystem, step_worlds, steps.SKEEN),
 }
 """Protocols with claims, by name."""
 

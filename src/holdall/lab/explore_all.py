@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdall.explorer.runs import Run
+from holdall.explorer.runs.run import Run
 from holdall.explorer.systems import LINK, PROTOCOLS, explored
 from holdall.lab.explore_report import Report, cost
 from holdall.lab.explore_report import explored as explore_one
