@@ -13,7 +13,7 @@ import msgspec
 
 from holdall.client.conversation import Conversation
 from holdall.client.location_talk import LocationTalk
-from holdall.client.taking import Converse, TakenWay, Taker, capacity_of
+from holdall.client.taking import Converse, TakenWay, Taker, rate_of
 from holdall.guardian.clock import boottime_ms
 from holdall.model import location_frames as f
 from holdall.model.errors import LeaseLost, Unreachable
@@ -103,7 +103,7 @@ class Forwarding:
                 f"lease {self.lease} is over: {held.reason or 'expired'}. Ask anew: holdall location request"
             )
         self._document = held.document
-        status = capacity_of(held.document, self._term)
+        status = rate_of(held.document, self._term)
         granted = status.granted if isinstance(status.granted, int) else 0
         self._way.taker.term = status.name
         self._way.grant(granted, asked_ms + held.valid_for_ms)

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from holdall.client.conversation import Conversation
 from holdall.client.link import Link
 from holdall.client.location_tenure import NegotiatedTenure
-from holdall.client.taking import AGAIN_S, TakenWay, Taker, capacity_of
+from holdall.client.taking import AGAIN_S, TakenWay, Taker, rate_of
 from holdall.guardian.reaching import is_remote
 from holdall.leases.buckets import quantum_for
 from holdall.model.durations import finite_duration, show_duration
@@ -151,11 +151,11 @@ class Gate(GateFace):
 
 
 def taker_of(link: Link, tenure: NegotiatedTenure, term: str) -> Taker:
-    """From this hub's node. Raises BadSpec for a term that is no capacity of the lease or a node elsewhere, LeaseLost, NotHolder."""
+    """From this hub's node. Raises BadSpec for a term that is no rate of the lease or a node elsewhere, LeaseLost, NotHolder."""
     tenure.check()
     if is_remote(link.where):
         raise BadSpec(
             f"a gate is kept by a node on the host that sends, and {link.where} is elsewhere. Connect to a node here."
         )
-    status = capacity_of(tenure.document, term)
+    status = rate_of(tenure.document, term)
     return Taker(lambda: Conversation(link.where), tenure.id, status.name)

@@ -185,7 +185,7 @@ class NegotiatedLease(LeaseFace):
         self._renewed(await ask(self._link, question), asked_ms)
 
     def gate(self, term: str = "") -> Gate:
-        """For sending at the rate of this term; empty: of its only capacity. Raises BadSpec when it has none, LeaseLost."""
+        """For sending at the rate of this term, in bytes per second; empty: of its only rate. Raises BadSpec for any other term, LeaseLost."""
         return Gate(self._tenure, taker_of(self._link, self._tenure, term))
 
     async def split(self, terms: Mapping[str, int | str], *, to: str, request: str = "") -> LeaseDocument:

@@ -16,7 +16,7 @@ from holdall.guardian.clock import boottime_ms
 from holdall.leases.buckets import quantum_for
 from holdall.model import frames
 from holdall.model.errors import BadSpec, Unreachable
-from holdall.model.terms import LeaseDocument, TermStatus
+from holdall.model.terms import COMMAND_TERMS, LeaseDocument, TermStatus
 from holdall.node.clock import boottime_ns
 from holdall.node.gate.way import Cut
 
@@ -25,6 +25,7 @@ END_S = 1.0
 """A node that does not answer for so long learns less of what was denied."""
 DENIED_MAX = 1 << 20
 PIECE_BYTES_MAX = 1 << 20
+_COMMAND = "holdall location request … -- COMMAND"
 
 Converse = Callable[[], Conversation]
 
@@ -232,19 +233,31 @@ class TakenWay:
             self._waiters.discard(waiter)
 
 
-def capacity_of(document: LeaseDocument, term: str) -> TermStatus:
-    """The capacity of that name; for an empty name the only one. Raises BadSpec."""
-    found = {one.name: one for one in document.terms if one.kind == "capacity"}
+def rate_of(document: LeaseDocument, term: str) -> TermStatus:
+    """The capacity of that name, in bytes per second; for an empty name the only one of these. Raises BadSpec."""
+    found = {one.name: one for one in document.terms if _is_rate(one)}
     if term in found:
         return found[term]
     if not term and len(found) == 1:
         return next(iter(found.values()))
     has = ", ".join(found) or "none"
-    if term:
-        raise BadSpec(f"lease {document.lease} has no capacity {term[:64]!r}. It has: {has}")
+    if not term:
+        raise BadSpec(
+            f"lease {document.lease} has several rates, or none ({has}). Say which (on the command line: --term NAME)"
+        )
+    if not any(one.name == term for one in document.terms):
+        raise BadSpec(f"lease {document.lease} has no term {term[:64]!r}. Rates of it: {has}")
+    how = f"; to hold a command to {term}: {_COMMAND}" if term in COMMAND_TERMS else ""
     raise BadSpec(
-        f"lease {document.lease} has several capacities, or none ({has}). Say which (on the command line: --term NAME)"
+        f"{term} is no rate: a gate, as a proxy, paces what is sent, in bytes per second. "
+        f"Rates of lease {document.lease}: {has}{how}"
     )
+
+
+def _is_rate(status: TermStatus) -> bool:
+    """Of a capacity without a unit it is not known; the names of what commands are held to have one meaning everywhere."""
+    is_known = status.unit == "B/s" or (not status.unit and status.name not in COMMAND_TERMS)
+    return status.kind == "capacity" and is_known
 
 
 def _heard(asking: "asyncio.Task[Any]") -> None:

@@ -17,6 +17,8 @@ from holdall.model.refusals import Refusal
 Kind: TypeAlias = Literal["pool", "capacity", "function", "time"]
 """`pool`: whole units; `capacity`: divisible, shared; `function`: there or not; `time`: how long one may stay."""
 Sharing: TypeAlias = Literal["", "fair", "first"]
+AmountUnit: TypeAlias = Literal["", "B/s", "B", "mcpu"]
+"""Of a capacity."""
 Value: TypeAlias = bool | int | str
 """An amount of base units, or what a function is."""
 
@@ -56,7 +58,7 @@ class TemplateTerm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """What may be asked of one term. Without `min`, `max`, `step` and `values` everything may be asked."""
 
     kind: Kind
-    unit: Literal["", "B/s", "B", "mcpu"] = ""
+    unit: AmountUnit = ""
     """Of a capacity; pools count units, times ms."""
     min: _Amount | None = None
     max: _Amount | None = None
@@ -185,6 +187,8 @@ class TermStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds in which all that was granted was wanted, and less than 95 % of it was to be had."""
     fence: int = 0
     units: tuple[LeasedUnit, ...] = ()
+    unit: AmountUnit = ""
+    """What amounts of a capacity count; "" of other terms, and of a capacity that was granted before documents told it."""
 
 
 class LeaseDocument(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -302,6 +302,7 @@ def leases(draw: st.DrawFn) -> LeaseDocument:
                 violated_s=draw(COUNTS),
                 fence=draw(COUNTS),
                 units=tuple(draw(st.lists(unit, max_size=3))),
+                unit=draw(st.sampled_from(["", "B/s", "B", "mcpu"])),
             )
         )
     return LeaseDocument(

@@ -19,7 +19,7 @@ from node.waiting import until
 import holdall
 from holdall.cli.proxy import read_address, show_address
 from holdall.client.conversation import Conversation
-from holdall.client.taking import capacity_of
+from holdall.client.taking import rate_of
 from holdall.leases.buckets import depth_for, quantum_for
 from holdall.model import frames
 from holdall.model import location_frames as f
@@ -27,6 +27,7 @@ from holdall.model.errors import BadSpec, LeaseLost, NotHolder
 from holdall.model.terms import LeaseDocument, TermStatus
 
 CAPACITY = 1_000_000
+MEMORY = '[[capacity]]\nname = "mem"\namount = "1GiB"\n'
 RATE = 200_000
 DEPTH = RATE // 20
 """What the gate lets out at once: the rate's 50 ms."""
@@ -271,6 +272,24 @@ def test_a_program_and_a_proxy_keep_to_one_lease_together_and_the_program_is_tol
     own.close()
 
 
+def test_of_a_lease_of_memory_and_a_rate_only_the_rate_has_a_gate() -> None:
+    with together() as nodes:
+        start(nodes, "lab1", net("1MB/s") + MEMORY)
+        settled(nodes, "lab1", hosts=1)
+        with (
+            holdall.sync.connect(f"unix://{nodes.nodes['lab1'].settings.socket}") as hub,
+            hub.location("prague").lease({"net.tx": RATE, "mem": "1MiB"}) as lease,
+        ):
+            units = {one.name: one.unit for one in lease.document.terms}
+            assert units == {"net.tx": "B/s", "mem": "B"}
+            with pytest.raises(
+                BadSpec, match=r"mem is no rate: .*, in bytes per second. Rates of .*: net\.tx"
+            ):
+                lease.gate("mem")
+            with lease.gate() as gate:
+                assert gate.rate == RATE
+
+
 def test_a_blocking_program_sends_at_the_leased_rate(nodes: Together, sink: Sink) -> None:
     url, size = f"unix://{nodes.nodes['lab1'].settings.socket}", 50_000
     with (
@@ -286,7 +305,7 @@ def test_a_blocking_program_sends_at_the_leased_rate(nodes: Together, sink: Sink
             until(lambda: sink.count == size, "all is there")
             assert size <= RATE * (time.monotonic() - begun) + DEPTH
         until(lambda: used_of(nodes, lease.id) == size, "the host knows it")
-        with pytest.raises(BadSpec, match=r"has no capacity 'mem'. It has: net\.tx"):
+        with pytest.raises(BadSpec, match=r"has no term 'mem'. Rates of it: net\.tx"):
             lease.gate("mem")
     with pytest.raises(NotHolder, match="given back"):
         gate.take()
@@ -332,7 +351,7 @@ def test_a_lease_of_somebody_else_or_without_such_a_rate_forwards_nothing(
         with proxying(nodes, lease, sink, "--term", "cpu") as process:
             assert process.wait(60) == 64
             assert process.stderr is not None
-            assert "has no capacity 'cpu'. It has: net.tx" in process.stderr.read()
+            assert "has no term 'cpu'. Rates of it: net.tx" in process.stderr.read()
     assert sink.count == 0
 
 
@@ -351,14 +370,35 @@ def test_addresses() -> None:
     assert show_address(("fd00::1", 873)) == "[fd00::1]:873"
 
 
+def document_of(*terms: TermStatus) -> LeaseDocument:
+    return LeaseDocument("L-1", "p", "h", 1, "ann", "active", 1, 1000, "r", terms)
+
+
 def test_which_capacity_of_a_lease_is_the_rate() -> None:
-    terms = (
-        TermStatus("a", "capacity", 1, 1),
+    document = document_of(
+        TermStatus("a", "capacity", 1, 1, unit="B/s"),
         TermStatus("b", "capacity", 2, 2),
         TermStatus("c", "pool", 1, 1),
+        TermStatus("mem", "capacity", 3, 3, unit="B"),
+        TermStatus("scratch", "capacity", 4, 4, unit="B"),
+        TermStatus("stay", "time", 5, 5),
     )
-    document = LeaseDocument("L-1", "p", "h", 1, "ann", "active", 1, 1000, "r", terms)
-    assert capacity_of(document, "b").granted == 2
-    for term in ("", "c"):
-        with pytest.raises(BadSpec):
-            capacity_of(document, term)
+    assert rate_of(document, "b").granted == 2
+    for term, why in {
+        "": r"has several rates, or none \(a, b\). Say which",
+        "c": "c is no rate: a gate, as a proxy, paces what is sent, in bytes per second. Rates of lease L-1: a, b$",
+        "mem": "mem is no rate: .*: a, b; to hold a command to mem: holdall location request … -- COMMAND",
+        "scratch": "scratch is no rate",
+        "stay": "stay is no rate",
+        "d": "has no term 'd'. Rates of it: a, b",
+    }.items():
+        with pytest.raises(BadSpec, match=why):
+            rate_of(document, term)
+
+
+def test_the_only_rate_of_a_lease_need_not_be_named() -> None:
+    # Of a host that tells no units yet: the names of what commands are held to are known.
+    held = TermStatus("cpu", "capacity", 1, 1), TermStatus("mem", "capacity", 2, 2)
+    assert rate_of(document_of(*held, TermStatus("net.tx", "capacity", 3, 3)), "").granted == 3
+    with pytest.raises(BadSpec, match=r"or none \(none\)"):
+        rate_of(document_of(*held), "")

@@ -254,7 +254,7 @@ def _lease(lease: LeaseDocument) -> Element:
 
 def _granted(status: TermStatus, location: str) -> Element:
     attributes = {
-        **_present({"kind": status.kind, "requested": value_text(status.requested)}),
+        **_present({"kind": status.kind, "unit": status.unit, "requested": value_text(status.requested)}),
         **_typed(status.granted),
     }
     return _described(status.name, location, attributes, value_text(status.granted))

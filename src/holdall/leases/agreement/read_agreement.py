@@ -94,7 +94,7 @@ def _states(root: Element, kind: str, terms: Iterable[str]) -> dict[str, Element
 
 
 def _status(term: str, amount: Element, service: Element, assured: Element) -> TermStatus:
-    values = own_attributes(amount, ("kind", "requested", "type"))
+    values = own_attributes(amount, ("kind", "unit", "requested", "type"))
     state, use = exactly(service, (wsag("State"), ours("use")))
     used = own_attributes(use, _USES)
     counts = {name: whole(used.get(name, "0"), use) for name in _USES if name != "enforced"}
@@ -115,6 +115,7 @@ def _status(term: str, amount: Element, service: Element, assured: Element) -> T
         violated_s=counts["violated_s"],
         fence=counts["fence"],
         units=tuple(_unit(one) for one in use.children),
+        unit=values.get("unit", ""),  # type: ignore[arg-type]  # checked by fit
     )
 
 

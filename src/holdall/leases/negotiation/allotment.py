@@ -324,4 +324,5 @@ def _capped(amount: Value, cap: int | None) -> Value:
 
 
 def _status(name: str, template: Template, asked: Value, granted: Value) -> TermStatus:
-    return TermStatus(name, template.terms[name].kind, asked, granted, fraction=fraction_text(granted, asked))
+    term = template.terms[name]
+    return TermStatus(name, term.kind, asked, granted, fraction=fraction_text(granted, asked), unit=term.unit)

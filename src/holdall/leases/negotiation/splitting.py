@@ -140,6 +140,7 @@ def _rest(record: HeldLease, amounts: Mapping[str, int]) -> HeldLease:
 
 def _part(record: HeldLease, message: m.SplitLease, left_ms: int) -> HeldLease:
     hold = f"{record.hold}/{message.part}"
+    unit = {one.name: one.unit for one in record.terms}
     return HeldLease(
         hold,
         "active",
@@ -148,7 +149,7 @@ def _part(record: HeldLease, message: m.SplitLease, left_ms: int) -> HeldLease:
         _request(record.lease),
         {name: RequestedTerm(amount) for name, amount in message.amounts.items()},
         tuple(
-            TermStatus(name, "capacity", amount, amount, fraction="1")
+            TermStatus(name, "capacity", amount, amount, fraction="1", unit=unit[name])
             for name, amount in sorted(message.amounts.items())
         ),
         left_ms,
