@@ -183,6 +183,29 @@ async def test_an_exchange_under_way_in_a_break_has_an_unknown_outcome(node: Scr
         await release
 
 
+async def test_when_the_node_lets_nobody_in_any_more_requests_end_and_a_lease_lasts_as_long_as_it_would(
+    node: ScriptedNode,
+) -> None:
+    async with holdall.connect(node.url) as hub:
+        lease = await granted_lease(node, hub, ttl_ms=4_000, valid_for_ms=4_000)
+        waiting = asyncio.ensure_future(hub.lease("gpu"))
+        await heard(node, frames.Claim)
+        node.greets = False
+        node.break_off()
+        await asyncio.to_thread(node.wait_for_hello, 2)
+        node.say(frames.Denied(0, "refused", "the token was ended", definite=False))
+        node.break_off()
+        with pytest.raises(holdall.Refused, match="the token was ended") as refused:
+            await waiting
+        assert not refused.value.definite
+        assert lease.units  # nothing is lost before its time
+        with pytest.raises(
+            holdall.LeaseLost, match=r"no renewal confirmed for 4 s \(the token was ended\)\."
+        ):
+            async with lease:
+                await asyncio.sleep(FOREVER)
+
+
 async def test_without_a_node_the_error_names_the_next_step(node: ScriptedNode) -> None:
     node.go_away()
     with pytest.raises(holdall.Unreachable, match="Start one: holdall serve") as raised:

@@ -155,6 +155,20 @@ def test_an_unreachable_node_stops_the_command_and_says_since_when(node: Scripte
         assert guarded.report(orders.Ended).released == ""
 
 
+def test_a_node_that_lets_nobody_in_any_more_is_said_to_do_so(node: ScriptedNode) -> None:
+    with Guarded(node, *script("sleep 1000"), grace_ms=600, deadline_in_ms=1_500) as guarded:
+        guarded.started(valid_for_ms=1_500)
+        node.greets = False
+        node.break_off()
+        node.wait_for_hello(2)
+        node.say(frames.Denied(0, "refused", "the token was ended", definite=False))
+        node.break_off()
+        for _ in range(3):
+            guarded.tell(orders.Pulse())
+        stopping = guarded.report(orders.Stopping)
+        assert stopping.text == "no renewal was confirmed for 30 s (the token was ended)"
+
+
 def test_c1_a_node_that_comes_back_in_time_finds_the_same_session_and_the_command_goes_on(
     node: ScriptedNode,
 ) -> None:

@@ -7,14 +7,17 @@ import threading
 from collections.abc import Generator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdall.bus.certificates import issue, new_authority, new_key, request
-from holdall.guardian.reaching import UNSENT_BYTES_MAX, begin, connect, is_remote, pass_on
+from holdall.guardian.reaching import UNSENT_BYTES_MAX, begin, connect, is_remote, pass_on, why_not_let_in
 from holdall.guardian.remote import TOKEN_ENV
+from holdall.model import frames
 from holdall.model.errors import Refused
+from holdall.model.framing import FrameBuffer
 
 WITHIN_S = 30
 
@@ -111,10 +114,55 @@ def test_an_address_that_can_not_be_reached_is_an_error_at_first_and_an_end_late
     monkeypatch.delenv(TOKEN_ENV, raising=False)
     with pytest.raises(Refused, match="needs an access token"):
         connect("https://lab.invalid", within_s=1)
+    monkeypatch.setenv(TOKEN_ENV, "known")
     with begin("https://lab.invalid") as fresh:
         fresh.setblocking(True)
         fresh.settimeout(WITHIN_S)
         assert fresh.recv(1) == b""
+
+
+@contextlib.contextmanager
+def answering(head: str, body: bytes) -> Generator[str]:
+    """The address of a server that answers each request so."""
+    whole_answer = f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                caller, _ = listener.accept()
+                with caller:
+                    caller.recv(1 << 14)
+                    caller.sendall(whole_answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("unauthorized", "the access token is not known at {where} any more: it was ended there."),
+        ("refused", "{where}: what the node says"),
+        ("busy", ""),
+    ],
+)
+def test_who_is_not_let_in_any_more_hears_why_and_who_may_come_again_hears_an_end(
+    monkeypatch: pytest.MonkeyPatch, code: str, told: str
+) -> None:
+    monkeypatch.setenv(TOKEN_ENV, "known-once")
+    body = msgspec.json.encode({"code": code, "detail": "what the node says"})
+    with answering("403 Refused", body) as where, begin(where) as fresh:
+        fresh.setblocking(True)
+        fresh.settimeout(WITHIN_S)
+        said = FrameBuffer().feed(whole(fresh))
+        denied = [frames.read_answer(one) for one in said]
+        begins = told.format(where=where)
+        assert [isinstance(one, frames.Denied) and not one.definite for one in denied] == [True] * bool(told)
+        texts = [one.text for one in denied if isinstance(one, frames.Denied)]
+        assert [text.startswith(begins) for text in texts] == [True] * bool(told)
+        assert why_not_let_in(where) == "".join(texts)
 
 
 def test_a_path_that_nobody_listens_at_is_told_by_both(tmp_path: Path) -> None:

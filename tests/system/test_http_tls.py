@@ -171,6 +171,45 @@ def test_jobs_are_begun_shown_and_ended_over_https(site: Secure, tmp_path: Path)
     assert json.loads(site.typed(there, "job", "list", "--json").stdout)["jobs"] == []
 
 
+def test_whoever_is_at_work_when_the_token_is_ended_hears_of_that(site: Secure, tmp_path: Path) -> None:
+    there = site.there(site.token("short"))
+    file = tmp_path / "long.toml"
+    file.write_text('[task.a]\nrun = "sleep 600"\n')
+    held = site.begun(there, "run", "--need", "psu:2", "--ttl", "11s", "--", "sleep", "600")
+    until(lambda: len(site.listed("who").leases) == 1, "it holds them")
+    waits = site.begun(there, "run", "--need", "psu:1", "--wait", "10m", "--", "true")
+    until(lambda: site.listed("queue").waits, "it waits")
+    follows = site.begun(there, "job", "run", str(file))
+    until(lambda: ask_http(site.node.socket, "GET", "/v1/jobs")["jobs"], "it is begun")
+    (job,) = ask_http(site.node.socket, "GET", "/v1/jobs")["jobs"]
+    until(
+        lambda: ask_http(site.node.socket, "GET", f"/v1/jobs/{job['job']}")["tasks"][0]["state"] == "running",
+        "it runs",
+    )
+    ask_http(site.node.socket, "DELETE", "/v1/tokens/short")
+    for process, status, words in (
+        (waits, Refused.exit_status, "the access token is not known at"),
+        (follows, Refused.exit_status, "the access token was ended at"),
+        (
+            held,
+            LeaseLost.exit_status,
+            "lost: no renewal was confirmed for 11 s (the access token is not known at",
+        ),
+    ):
+        _, said = process.communicate(timeout=120)
+        assert (process.returncode, words in said, "holdall token create NAME" in said) == (
+            status,
+            True,
+            True,
+        ), said
+    assert ask_http(site.node.socket, "GET", f"/v1/jobs/{job['job']}")["job"]["state"] == "running"
+    ask_http(site.node.socket, "POST", f"/v1/jobs/{job['job']}/cancel", {})
+    until(
+        lambda: ask_http(site.node.socket, "GET", "/v1/jobs")["jobs"][0]["state"] == "cancelled", "it is over"
+    )
+    ask_http(site.node.socket, "DELETE", f"/v1/jobs/{job['job']}")
+
+
 def test_all_that_a_job_wrote_is_read_over_https_byte_for_byte(site: Secure, tmp_path: Path) -> None:
     """More than one answer of `logs` tells: of attempts, of bytes, and what is no text."""
     there = site.there(site.token("output"))

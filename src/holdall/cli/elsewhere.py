@@ -22,7 +22,7 @@ from holdall.client.scope import BEGUN_ENV, LEASE_ENV
 from holdall.client.wishes import default_agent
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.grace import GRACE_MS
-from holdall.guardian.reaching import is_remote
+from holdall.guardian.reaching import is_remote, why_not_let_in
 from holdall.guardian.signals import Signals
 from holdall.model import frames
 from holdall.model.errors import BadSpec, NotGranted, Refused, Unreachable, WouldDeadlock
@@ -213,9 +213,11 @@ class Elsewhere:
             if not self.begun:
                 raise
             here = self._link.welcome.node
-            self.status = self._lost(
-                f"{here}, through which {self.node} was reached, has ended ({problem.text})"
+            refused = why_not_let_in(self._link.where) if is_remote(self._link.where) else ""
+            ended = (
+                f"lets this connection in no more ({refused})" if refused else f"has ended ({problem.text})"
             )
+            self.status = self._lost(f"{here}, through which {self.node} was reached, {ended}")
 
     def _hear(self, frame: frames.FromNode) -> None:
         match frame:

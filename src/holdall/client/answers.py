@@ -140,7 +140,10 @@ class Answers:
         problem = error_of(denied)
         match call:
             case None:
-                if denied.n == 0:
+                if denied.n == 0 and not denied.definite:
+                    self._session.not_let_in = denied.text
+                    self._session.wire.drop()
+                elif denied.n == 0:
                     self._session.wire.drop()  # it did not like our greeting; the next one starts a new session
                     self._session.wire.forget_session()
             case ClaimCall() if (denied.retry_after_ms == 0 or call.confirms) and self._is_wanted(call):
@@ -244,6 +247,7 @@ class Answers:
     def _welcomed(self, welcome: frames.Welcome) -> None:
         self._session.welcome = welcome
         self._session.away_since_ms = None
+        self._session.not_let_in = ""
         self._session.wire.accept(welcome)
         for call in self._session.calls.values():
             if isinstance(call, ClaimCall):

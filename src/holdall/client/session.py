@@ -50,6 +50,8 @@ class Session:
         self.beat_not_before_ms = 0
         """The node has asked for a little time: it waits for the word of other nodes."""
         self.away_since_ms: int | None = None
+        self.not_let_in = ""
+        """Why the node, which is there, has refused the connection that was tried last."""
         self.stopped = False
         self.welcome: frames.Welcome
         self._numbers = itertools.count(1)

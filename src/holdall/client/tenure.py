@@ -44,6 +44,8 @@ class Tenure:
         self.in_history = not granted.view
         """A history has no word for a part given back: after that it says nothing more of this lease."""
         self.node_away_since_unix: float | None = None
+        self.not_let_in = ""
+        """Why its node, which is there, refuses the connection."""
         self._set_hard_end(granted.for_left_ms)
         self._lost: LeaseLost | None = None
         self._listeners: list[Callable[[LeaseLost], None]] = []
@@ -139,6 +141,7 @@ class Tenure:
                 self.sent_ms = sent_ms
                 self.deadline_ms = max(self.deadline_ms, sent_ms + valid_for_ms)
                 self.node_away_since_unix = None
+                self.not_let_in = ""
 
     def change(self, granted: frames.Granted, sent_ms: int) -> None:
         """Other units or another hard end, as the answer to our own request says."""
@@ -159,6 +162,8 @@ class Tenure:
         self.hard_end_ms = None if for_left_ms is None else self.sent_ms + for_left_ms
 
     def _whose_fault(self) -> str:
+        if self.not_let_in:
+            return f" ({self.not_let_in})"
         if self.node_away_since_unix is None:
             return ""
         since = time.strftime("%H:%M:%S", time.localtime(self.node_away_since_unix))

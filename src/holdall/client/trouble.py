@@ -8,7 +8,7 @@ from holdall.client.session import Session
 from holdall.guardian.clock import boottime_ms
 from holdall.model import frames
 from holdall.model.durations import show_duration
-from holdall.model.errors import Unreachable
+from holdall.model.errors import HoldallError, Refused, Unreachable
 from holdall.model.names import short_id
 
 ANSWER_MS_MAX = 15_000
@@ -38,6 +38,8 @@ class Trouble:
                 self.fail(call, self._no_answer("it is connected, and has not answered in time"))
         if self._session.wire.ready:
             self._session.away_since_ms = None
+        elif self._session.not_let_in:
+            self._refused(self._session.not_let_in)
 
     def come_back(self) -> None:
         """The connection is gone: what can't be repeated has an unknown outcome, the rest is sent again."""
@@ -61,6 +63,14 @@ class Trouble:
         if now >= self._session.wire.retry_at_ms:
             self._session.wire.reconnect(self._session.hello())
 
+    def _refused(self, text: str) -> None:
+        """Requests need not wait for the end of this; leases last until their deadline, should we be let in again."""
+        for tenure in self._session.tenures.values():
+            tenure.not_let_in = text
+        for call in list(self._session.calls.values()):
+            if not call.patient:
+                self.fail(call, Refused(text, definite=False))
+
     def _no_answer(self, how: str) -> Unreachable:
         name = self._session.welcome.node
         return Unreachable(
@@ -68,10 +78,10 @@ class Trouble:
             definite=False,
         )
 
-    def fail(self, call: Call[Any], problem: Unreachable) -> None:
+    def fail(self, call: Call[Any], problem: HoldallError) -> None:
         """No answer will come. What was never sent has definitely not happened."""
         self._session.calls.pop(call.number, None)
-        unknown = problem if call.sent_ms is not None else Unreachable(problem.text, definite=True)
+        unknown = problem if call.sent_ms is not None else type(problem)(problem.text, definite=True)
         if isinstance(call, ClaimCall):
             self._session.settle_claim(call, unknown)
             if call.sent_ms is not None and not call.abandoned and not self._session.stopped:

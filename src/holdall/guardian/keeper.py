@@ -331,11 +331,13 @@ class Keeper:
         if self.vigil.reason is Reason.STAY_OVER:
             stay_ms = self.start.stay_ms if self.leased is None else self.leased.stay_ms
             return f"it has run for {(stay_ms or 0) / 1000:g} s, which is as long as it may"
+        text = f"no renewal was confirmed for {self.start.ttl_ms / 1000:g} s"
         since = self.tether.away_since_ms
-        if since is None:
-            return f"no renewal was confirmed for {self.start.ttl_ms / 1000:g} s"
-        silent = (boottime_ms() - since) / 1000
-        return f"no renewal was confirmed for {self.start.ttl_ms / 1000:g} s (node unreachable for {silent:.0f} s)"
+        if self.tether.not_let_in:
+            return f"{text} ({self.tether.not_let_in})"
+        return (
+            text if since is None else f"{text} (node unreachable for {(boottime_ms() - since) / 1000:.0f} s)"
+        )
 
     # ------------------------------------------------------------ the end
 

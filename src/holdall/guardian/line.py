@@ -65,6 +65,8 @@ class NodeLine(ABC):
         self.start = start
         self.beat_every_ms = beat_every_ms
         self.away_since_ms: int | None = None
+        self.not_let_in = ""
+        """Why the node, which is there, has refused the connection that was tried last."""
         self._exit: frames.ExitRecord | None = None
         self._socket: socket.socket | None = None
         self._buffer = FrameBuffer()
@@ -202,7 +204,11 @@ class NodeLine(ABC):
     # ------------------------------------------------------------ connection
 
     def _hear(self, answer: frames.FromNode) -> list[Happening]:
+        if isinstance(answer, frames.Denied) and not (self._greeted or answer.definite):
+            self.not_let_in = answer.text  # it may be accepted again: tried on until the lease's end
+            return []
         self.away_since_ms = None
+        self.not_let_in = ""
         self._retry_ms = RETRY_FIRST_MS
         if not isinstance(answer, frames.Welcome):
             return self._heard(answer)

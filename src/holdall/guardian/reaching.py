@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 
 from holdall.guardian import remote
-from holdall.model.errors import HoldallError
+from holdall.model import frames
+from holdall.model.errors import HoldallError, Refused
 
 PIECE_BYTES = 1 << 16
 UNSENT_BYTES_MAX = 1 << 18
@@ -48,7 +49,10 @@ def connect(where: str, *, within_s: float) -> socket.socket:
 
 
 def begin(where: str) -> socket.socket:
-    """Begin to connect, waiting for nothing. Raises OSError for a path; an address that can't be reached ends the socket."""
+    """Begin to connect, waiting for nothing. Raises OSError for a path; an address that can't be reached ends the socket.
+
+    Whom the node at an address does not let in (any more) reads a Denied first, which is not definite: it was let in before.
+    """
     if not is_remote(where):
         fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
@@ -61,6 +65,15 @@ def begin(where: str) -> socket.socket:
     near.setblocking(False)
     _in_thread(lambda: _reach(where, ours))
     return near
+
+
+def why_not_let_in(where: str) -> str:
+    """Asked of an address where one was let in before: why that is over. Empty: it is not, or nobody answers."""
+    try:
+        remote.connect(where).close()
+    except HoldallError as problem:
+        return _not_let_in(where, problem) if isinstance(problem, Refused) else ""
+    return ""
 
 
 def pass_on(far: socket.socket, near: socket.socket) -> None:
@@ -90,10 +103,24 @@ def pass_on(far: socket.socket, near: socket.socket) -> None:
 def _reach(where: str, ours: socket.socket) -> None:
     try:
         far = remote.connect(where)
+    except Refused as problem:
+        denied = frames.Denied(0, problem.code, _not_let_in(where, problem), definite=False)
+        with contextlib.suppress(OSError):
+            ours.sendall(frames.pack(denied))
+        _end(ours)
     except (HoldallError, OSError):
         _end(ours)  # the first connection told why; later ones are tried again until the lease's end
     else:
         pass_on(far, ours)
+
+
+def _not_let_in(where: str, problem: Refused) -> str:
+    if not isinstance(problem, remote.Unauthorized):
+        return problem.text
+    return (
+        f"the access token is not known at {where} any more: it was ended there. Another one is made on the node's host: "
+        "holdall token create NAME"
+    )
 
 
 def _in_thread(work: Callable[[], None]) -> None:

@@ -22,6 +22,10 @@ BODY_BYTES_MAX = 64 * 1024
 TOKEN_LETTERS_MAX = 200
 
 
+class Unauthorized(Refused):
+    """The node does not know the access token."""
+
+
 class _Problem(msgspec.Struct):
     code: str = "error"
     detail: str = ""
@@ -147,4 +151,6 @@ def _refusal(body: bytes, url: str) -> HoldallError:
     except msgspec.DecodeError:
         return Unreachable(f"what answers at {url} is no node, or an older one")
     text = f"{url}: {problem.detail}"
-    return Refused(text) if problem.code == "unauthorized" else BY_CODE.get(problem.code, Unreachable)(text)
+    return (
+        Unauthorized(text) if problem.code == "unauthorized" else BY_CODE.get(problem.code, Unreachable)(text)
+    )

@@ -12,6 +12,7 @@ from holdall.client.conversation import Conversation
 from holdall.client.http_socket import ask_http
 from holdall.client.wishes import default_agent
 from holdall.guardian.reaching import is_remote
+from holdall.guardian.remote import Unauthorized
 from holdall.jobs.conditions import BadCondition
 from holdall.jobs.entries import Decided, Entry, Granted, decode_entry
 from holdall.jobs.file import ReadJob
@@ -19,7 +20,7 @@ from holdall.jobs.machine import JobMachine, NotOfThisJob
 from holdall.jobs.satisfiable import check_needs
 from holdall.jobs.spec import JobSpec, decode_job, encode_job
 from holdall.model import frames
-from holdall.model.errors import HoldallError, Unreachable
+from holdall.model.errors import HoldallError, Refused, Unreachable
 from holdall.model.job_frames import (
     JobBegun,
     JobCancel,
@@ -32,6 +33,7 @@ from holdall.model.job_frames import (
     JobStart,
     JobTold,
 )
+from holdall.model.names import short_id
 
 PASSED_ON = ("PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV")
 """Of the environment of who begins a job, beside LC_…, its commands get these; others stand in its `env`."""
@@ -167,7 +169,7 @@ def look(where: str, job: str) -> JobView:
 def follow(where: str, job: str, *, patient: bool = True) -> Iterator[JobView]:
     """The same view after each piece of news, until the job is over; a node that goes away is waited for.
 
-    Raises Unreachable when it does not come back within two minutes.
+    Raises Unreachable when it does not come back within two minutes, Refused when the access token has been ended.
     """
     view: JobView | None = None
     away_since: float | None = None
@@ -180,6 +182,15 @@ def follow(where: str, job: str, *, patient: bool = True) -> Iterator[JobView]:
                     view = news
                     yield news
                 return
+        except Unauthorized:
+            if view is None:
+                raise
+            id_ = short_id(view.row.job)
+            raise Refused(
+                f"the access token was ended at {where}. The job goes on there. Another token is made on the node's host: "
+                f"holdall token create NAME - then: holdall job show {id_} --follow",
+                definite=False,
+            ) from None
         except Unreachable:
             now = time.monotonic()
             away_since = away_since or now
