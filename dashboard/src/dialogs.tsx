@@ -162,7 +162,7 @@ function Keys() {
     <Dialog title="Keys">
       <dl>
         <dt>
-          <kbd>1</kbd> to <kbd>9</kbd>
+          <kbd>1</kbd> to <kbd>8</kbd>
         </dt>
         <dd>the pages, from the first to the last</dd>
         <dt>

@@ -151,6 +151,13 @@ export interface NotAsked {
   why: string;
 }
 
+const IN_LINE = new Set(["waits", "your limit"]);
+
+/** Whether the claim has a place there: elsewhere it has its units already, or comes later. */
+export function stands(line: Line): boolean {
+  return IN_LINE.has(line.state);
+}
+
 /** What holds a unit or stands in the way, however much is known of it. */
 export function named(one: Blocker): string {
   return one.claim || one.party || one.holder || "somebody";

@@ -1,10 +1,11 @@
 // Jobs: how far each is; of one, its tasks as a graph, what each waits for, and the way to cancel it with a reason.
 import { useMemo } from "preact/hooks";
 import { WithReason } from "../parts/reason";
-import { cancelJob, jobOf, jobs, type Job, type JobRow, type Task } from "../jobs";
+import { cancelJob, jobOf, jobs, type Job, type Instance, type JobRow, type Task } from "../jobs";
 import { Graph, type Edge, type Node } from "../parts/graph";
 import { usePolled } from "../parts/polled";
 import { Rows, type Column } from "../parts/table";
+import { UnitList } from "../parts/units";
 import { matches, may, nowMs, shown, who } from "../state";
 import { clock, length, short } from "../words";
 
@@ -38,7 +39,7 @@ const COLUMNS: Column<JobRow>[] = [
   { name: "state", cell: (job) => <State of={job.state} /> },
   { name: "tasks over", cell: (job) => <Progress job={job} /> },
   { name: "began", cell: (job) => clock(job.started_ms, nowMs.value), number: true, wide: true },
-  { name: "took", cell: took, number: true },
+  { name: "took", cell: took, number: true, wide: true },
   { name: "user", cell: (job) => job.user, wide: true },
   { name: "said", cell: (job) => job.text || job.cancel, text: true, wide: true },
 ];
@@ -111,23 +112,29 @@ function InFull({ job, again }: { job: Job; again: () => void }) {
 const TASKS: Column<Task>[] = [
   { name: "task", cell: (task) => task.task, text: true },
   { name: "state", cell: (task) => <State of={task.state} /> },
-  { name: "does, waits for, came to", cell: (task) => task.text, text: true },
+  { name: "does, waits for, came to", cell: (task) => (task.text === task.state ? "" : task.text), text: true },
   {
     name: "items",
     text: true,
     wide: true,
-    cell: (task) => task.instances.length > 1 && task.instances.map((one) => <div>{[one.name, one.state, one.note].filter(Boolean).join(" · ")}</div>),
+    cell: (task) => task.instances.length > 1 && task.instances.map((one) => <div>{itemOf(one)}</div>),
   },
-  { name: "leases", cell: leasesOf, text: true },
+  { name: "leases", cell: leasesOf },
   { name: "when", cell: (task) => task.when && <code>{task.when}</code>, text: true, wide: true },
 ];
+
+/** `test[arm64] · running`, and what it waits for, if that says more. */
+function itemOf(one: Instance): string {
+  return [one.name, one.state, one.note === one.state ? "" : one.note].filter(Boolean).join(" · ");
+}
 
 /** What the latest attempt of each instance holds, on whichever node, or has held. */
 function leasesOf(task: Task) {
   const latest = task.instances.flatMap((one) => one.attempts.slice(-1)).filter((one) => one.lease);
   return latest.map((one) => (
     <div class={one.ended_ms === null ? undefined : "dim"}>
-      <code>{short(one.lease)}</code> {one.units.join(" ")}
+      <code>{short(one.lease)}</code>
+      <UnitList units={one.units} />
     </div>
   ));
 }

@@ -1,6 +1,7 @@
 // Who holds what, since when and until when.
 import { Listing } from "../parts/listing";
 import type { Column } from "../parts/table";
+import { UnitList } from "../parts/units";
 import type { Lease } from "../rows";
 import { nowMs, open } from "../state";
 import { clock, length, short } from "../words";
@@ -31,9 +32,9 @@ const COLUMNS: Column<Lease>[] = [
   { name: "lease", cell: (lease) => <code>{short(lease.lease)}</code> },
   { name: "holder", cell: (lease) => lease.holder, text: true },
   { name: "reason", cell: (lease) => lease.reason, text: true, wide: true },
-  { name: "units", cell: (lease) => lease.units.slice(0, 6).map((unit) => <div class="mono">{unit.pool}/{unit.name} <span class="dim">#{unit.fence}</span></div>) },
+  { name: "units", cell: (lease) => <UnitList units={lease.units.map((unit) => `${unit.pool}/${unit.name}#${unit.fence}`)} /> },
   { name: "state", cell: (lease) => lease.state, wide: true },
-  { name: "held for", cell: (lease) => length(nowMs.value - lease.since_ms), number: true },
+  { name: "held for", cell: (lease) => length(nowMs.value - lease.since_ms), number: true, wide: true },
   { name: "until", cell: (lease) => ends(lease, nowMs.value), number: true },
   { name: "node", cell: (lease) => lease.node, wide: true },
 ];

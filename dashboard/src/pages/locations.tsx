@@ -166,7 +166,7 @@ function leaseColumns(found: Located): Column<Agreed>[] {
     },
     { name: "host", cell: (lease) => lease.host, wide: true },
     { name: "why", cell: (lease) => lease.why ?? "", text: true, wide: true },
-    { name: "lease", cell: (lease) => <code>{lease.lease}</code>, text: true, wide: true },
+    { name: "lease", cell: (lease) => <code class="breaks">{lease.lease}</code>, text: true, wide: true },
   ];
 }
 

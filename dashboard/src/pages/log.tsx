@@ -1,6 +1,7 @@
 // What happened: grants and all ends, newest first.
 import { Listing } from "../parts/listing";
 import type { Column } from "../parts/table";
+import { UnitList } from "../parts/units";
 import type { LogRow } from "../rows";
 import { log, nowMs } from "../state";
 import { clock, short } from "../words";
@@ -32,7 +33,7 @@ const COLUMNS: Column<LogRow>[] = [
   { name: "when", cell: (row) => clock(row.at_ms, nowMs.value) },
   { name: "what", cell: (row) => <span class={BAD.has(row.kind) ? "bad" : ""}>{row.kind}</span> },
   { name: "holder", cell: (row) => row.holder, text: true },
-  { name: "units", cell: (row) => row.units.map((unit) => <div class="mono">{unit}</div>) },
+  { name: "units", cell: (row) => <UnitList units={row.units} /> },
   { name: "lease", cell: (row) => <code>{short(row.lease)}</code>, wide: true },
   { name: "node", cell: (row) => row.node, wide: true },
   { name: "said", cell: (row) => row.text, text: true, wide: true },

@@ -25,7 +25,7 @@ const COLUMNS: Column<NodeRow>[] = [
     cell: (node) => <span class={`state ${node.state === "serving" ? "free" : "bad"}`}>{node.state}</span>,
   },
   { name: "heard", cell: (node) => (node.here ? "this node" : `${length(node.silent_ms)} ago`), number: true },
-  { name: "location", cell: (node) => node.location },
+  { name: "location", cell: (node) => node.location, wide: true },
   {
     name: "pools, free units",
     cell: (node) =>

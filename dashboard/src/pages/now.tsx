@@ -37,7 +37,7 @@ export function Now() {
         <Contended pool={contended[0]} />
         <Heard />
       </div>
-      <Chart title="The last ten minutes, since this page was opened" lines={LINES} data={past.value} theme={theme.value} />
+      <Chart title="Since this page was opened, at most ten minutes" lines={LINES} data={past.value} theme={theme.value} />
       <div class="two next">
         <section class="card">
           <h3>Waiting longest</h3>

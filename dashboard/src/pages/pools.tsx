@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { page } from "../api";
 import { Listing } from "../parts/listing";
 import type { Column } from "../parts/table";
-import type { Pool, Unit, Wait } from "../rows";
+import { stands, type Pool, type Unit, type Wait } from "../rows";
 import { matches, nowMs, open, pools, shown, waiting } from "../state";
 import { clock, count, length, short, some } from "../words";
 
@@ -131,15 +131,23 @@ function said(unit: Unit): string {
   return `${unit.unit}: ${unit.state}${by}${why}${until}${unit.note && `, ${unit.note}`}`;
 }
 
-/** Claims that wait for some unit of the pool, in their order. */
+/** Claims that stand in the pool's line, in their order: their places at its node, where a claim may wait for several pools at once. */
 function lineOf(pool: Pool): Wait[] {
   return waiting.value
-    .filter((wait) =>
-      wait.lines.length
-        ? wait.lines.some((line) => line.node === pool.node && line.pools.includes(pool.pool))
-        : wait.needs.some((need) => (need.spec.split(/[,:]/, 1)[0] ?? "").split("+").includes(pool.pool)),
-    )
-    .sort((one, other) => one.position - other.position || one.since_ms - other.since_ms);
+    .flatMap((wait) => {
+      const position = positionAt(wait, pool);
+      return position ? [{ wait, position }] : [];
+    })
+    .sort((one, other) => one.position - other.position || one.wait.since_ms - other.wait.since_ms)
+    .map((one) => one.wait);
+}
+
+/** 0: it does not stand in that line. */
+function positionAt(wait: Wait, pool: Pool): number {
+  const line = wait.lines.find((one) => one.node === pool.node && one.pools.includes(pool.pool) && stands(one));
+  if (line) return line.position;
+  const wanted = wait.needs.some((need) => (need.spec.split(/[,:]/, 1)[0] ?? "").split("+").includes(pool.pool));
+  return !wait.lines.length && wait.in_line && wait.node === pool.node && wanted ? wait.position : 0;
 }
 
 function Line({ pool, most }: { pool: Pool; most: number }) {
@@ -149,9 +157,9 @@ function Line({ pool, most }: { pool: Pool; most: number }) {
     <>
       <p class="dim in-line">{some(pool.waiting, "claim")} in line</p>
       <ol class="line">
-        {line.map((wait) => (
+        {line.map((wait, before) => (
           <li key={wait.claim}>
-            <span class="place">{wait.in_line ? `${wait.position}.` : "–"}</span>
+            <span class="place">{before + 1}.</span>
             <span class="who">
               {wait.holder} {wait.reason && <span class="dim">“{wait.reason}”</span>}
             </span>

@@ -2,7 +2,7 @@
 import { Graph, type Edge, type Node } from "../parts/graph";
 import { Listing } from "../parts/listing";
 import type { Column } from "../parts/table";
-import { named, type Wait } from "../rows";
+import { named, stands, type Wait } from "../rows";
 import { leases, matches, nowMs, open, totals, waiting } from "../state";
 import { count, length, short } from "../words";
 
@@ -58,12 +58,19 @@ const COLUMNS: Column<Wait>[] = [
   { name: "can be passed by", cell: (wait) => passes(wait), number: true, wide: true },
 ];
 
+/** As `holdall why` tells it: the place in the line that stands for all of its lines, and where that is. */
 export function place(wait: Wait): string {
-  return wait.in_line ? `${wait.position} of ${wait.waiting}` : "in no line";
+  const own = `${wait.position} of ${wait.waiting}`;
+  const standing = wait.lines.filter(stands);
+  const told = standing.find((line) => line.position === wait.position && line.waiting === wait.waiting);
+  const current = told ?? standing[0] ?? wait.lines.find((line) => line.state !== "has its units") ?? wait.lines[0];
+  if (!current) return wait.in_line ? own : "in no line";
+  if (stands(current)) return `${own} at ${current.node}`;
+  return current.state === "not asked" ? `at ${current.node}, which could not be asked` : `${current.state} at ${current.node}`;
 }
 
 export function passes(wait: Wait): string {
-  return wait.bounded && wait.in_line ? `${wait.passes_left} more` : "no bound";
+  return wait.bounded && (wait.in_line || wait.lines.length) ? `${wait.passes_left} more` : "no bound";
 }
 
 function graphOf(waits: readonly Wait[]): { nodes: Node[]; edges: Edge[] } {

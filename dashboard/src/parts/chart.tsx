@@ -44,6 +44,8 @@ export function Chart({ title, lines, data, height = 160, theme, show = count }:
       {
         width: at.clientWidth || 300,
         height,
+        // The last time of the axis stands in the middle below its line, so half of it is beyond the plot.
+        padding: [null, 32, null, null],
         cursor: { y: false },
         legend: { live: true },
         scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 1) * 1.1)] } },

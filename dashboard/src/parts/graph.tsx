@@ -35,6 +35,10 @@ export function Graph({ label, nodes, edges }: { label: string; nodes: readonly 
         {drawn.edges.map((edge) => (
           <g class="edge" key={`${edge.from}>${edge.to}`}>
             <path d={edge.path} marker-end="url(#arrow)" />
+          </g>
+        ))}
+        {drawn.edges.map((edge) => (
+          <g class="edge" key={`${edge.from}>${edge.to} text`}>
             <text x={edge.x} y={edge.y}>
               {edge.text}
             </text>

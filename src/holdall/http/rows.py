@@ -76,7 +76,7 @@ def nodes_of(parts: Sequence[frames.Listing]) -> dict[str, NodeShown]:
     for part in parts:
         for row in part.nodes:
             found[row.node] = NodeShown(
-                node=row.node, id="", here=True, state=row.state, address="", location="", silent_ms=0,
+                node=row.node, id="", here=True, state=row.state, address=row.address, location=row.location, silent_ms=0,
                 pools=row.pools, version=row.version, units=row.units, leases=row.leases, waiting=row.waiting,
                 quarantine_ms=row.quarantine_ms, since_ms=row.since_ms,
             )  # fmt: skip

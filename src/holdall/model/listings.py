@@ -54,6 +54,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     waiting: int
     config: str = ""
     state_folder: str = ""
+    address: str = ""
+    location: str = ""
 
 
 class LogRow(msgspec.Struct, frozen=True):

@@ -178,6 +178,9 @@ class AgentSettings(msgspec.Struct, frozen=True):
     pid: int = 0
     config: str = ""
     state_folder: str = ""
+    address: str = ""
+    """Of its part of the bus, as other nodes are told it; like the location for listings only."""
+    location: str = ""
     name: str = ""
     """What people call the node; empty: its id."""
     offers: bool = False

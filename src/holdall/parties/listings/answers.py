@@ -300,6 +300,8 @@ class Answers:
             waiting=waiting,
             config=state.settings.config,
             state_folder=state.settings.state_folder,
+            address=state.settings.address,
+            location=state.settings.location,
         )
 
     def _known(self) -> tuple[frames.KnownNode, ...]:
