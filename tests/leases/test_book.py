@@ -1,5 +1,6 @@
 """The lease book alone: one call and its exact effects."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,12 +9,12 @@ from holdall.leases.book import LeaseBook
 from holdall.leases.messages import (
     ClearUnit,
     DrainUnits,
+    EndsAs,
     HookDone,
     PoolSpec,
     RaiseFence,
     Reload,
     RunHook,
-    UncleanEnd,
     UnitsBack,
 )
 from holdall.leases.records import FenceBlock, LeaseRecord
@@ -114,7 +115,7 @@ def test_named_units_stay_when_a_part_comes_back() -> None:
     assert book.capacity("gpu") == 3
     assert guard.heard == [], "who gives back evaluates again by itself"
     book.give_back(HERE, 1, {"gpu": 0}, out)
-    assert out[-1] == Forget("book/lease/n0.1.1/1")
+    assert out[-1] == Forget("book/lease/n0.1.1/1", "released")
     assert book.units(HERE, 1) == ()
     out.clear()
     book.give_back(HERE, 1, {}, out)
@@ -229,6 +230,70 @@ def test_claims_of_the_own_node_are_not_watched() -> None:
     assert [effect for effect in out if isinstance(effect, SetTimer)] == []
 
 
+def ends(out: list[Effect]) -> list[str]:
+    """Why the leases of these effects are over."""
+    return [one.why for one in out if isinstance(one, Forget) and one.key.startswith("book/lease/")]
+
+
+def test_why_a_lease_ends_is_kept_from_when_it_is_said_and_the_first_word_counts() -> None:
+    book, _ = book_of()
+    book.set_aside(HERE, 1, {"gpu": 1}, SHORT, [])
+    out: list[Effect] = []
+    book.told(EndsAs(HERE, "kicked"), out)
+    book.told(EndsAs(HERE, "expired", unclean=True), out)
+    records: dict[str, Record] = {one.key: one.record for one in out if isinstance(one, Save)}
+    (record,) = records.values()
+    assert isinstance(record, LeaseRecord)
+    assert (record.ending, record.unclean) == ("kicked", True)
+    out.clear()
+    book.told(EndsAs(HERE, "lost"), out)
+    assert out == []
+    again, _ = book_of()
+    again.recover({**records, BOOT_KEY: Boot("same", 1, 2)}, [])
+    again.give_back(HERE, 1, {}, out)
+    assert ends(out) == ["kicked"]
+
+
+def test_a_lease_without_another_word_is_given_back_and_one_that_the_book_ends_has_expired() -> None:
+    for claim, timer, why in (
+        (HERE, "", "released"),
+        (HERE, "book/end/n0.1.1/1", "expired"),
+        (THERE, "book/silent/n1/10000", "expired"),
+    ):
+        book, _ = book_of()
+        book.set_aside(claim, 1, {"gpu": 2}, ENDING, [])
+        book.book(claim, 1, [])
+        out: list[Effect] = []
+        book.give_back(claim, 1, {"gpu": 1}, out)
+        assert ends(out) == [], "a part came back; the lease goes on"
+        if timer:
+            book.fired(timer, out)
+        else:
+            book.give_back(claim, 1, {}, out)
+        assert ends(out) == [why]
+
+
+def test_a_lease_whose_unit_could_not_be_prepared_was_refused() -> None:
+    book, _ = book_of(PoolSpec("gpu", "gpu", units=("0",), on_grant="flash {unit}"))
+    out: list[Effect] = []
+    book.set_aside(HERE, 1, {"gpu": 1}, SHORT, out)
+    book.book(HERE, 1, out)
+    (order,) = [one.message for one in out if isinstance(one, Send) and isinstance(one.message, RunHook)]
+    book.told(HookDone(order.run, ok=False, text="no board"), out)
+    book.give_back(HERE, 1, {}, out)
+    assert ends(out) == ["refused"]
+
+
+def test_a_lease_of_a_store_from_before_reasons_were_kept_is_read() -> None:
+    book, _ = book_of()
+    out: list[Effect] = []
+    book.set_aside(HERE, 1, {"gpu": 1}, SHORT, out)
+    (save,) = [one for one in out if isinstance(one, Save) and isinstance(one.record, LeaseRecord)]
+    kept = msgspec.to_builtins(save.record)
+    assert kept.pop("ending") == ""
+    assert msgspec.convert(kept, LeaseRecord) == save.record
+
+
 def test_two_attempts_of_one_claim_have_units_of_their_own() -> None:
     book, _ = book_of()
     book.set_aside(HERE, 1, {"gpu": 1}, SHORT, [])
@@ -288,7 +353,7 @@ OPS = st.lists(
     st.one_of(
         st.tuples(st.just("take"), st.integers(0, 5), st.integers(1, 3)),
         st.tuples(st.just("give"), st.integers(0, 5), st.integers(0, 2)),
-        st.tuples(st.just("unclean"), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just("unclean"), st.integers(0, 5), st.integers(0, 1)),
         st.tuples(st.just("hook"), st.integers(0, 5), st.integers(0, 1)),
         st.tuples(st.just("drain"), st.integers(0, 1), st.just(0)),
         st.tuples(st.just("clear"), st.integers(0, 3), st.just(0)),
@@ -324,12 +389,18 @@ def test_whatever_happens_no_unit_has_two_holders_and_fences_only_grow(
     attempts: dict[int, int] = {}
     out: list[Effect] = []
 
+    said: dict[str, str] = {}
+
     def carry_out() -> None:
         for effect in out:
             match effect:
                 case Save(key, record):
                     records[key] = record
-                case Forget(key):
+                case Forget(key, why):
+                    if key.startswith("book/lease/"):
+                        # Each lease ends once, and for the first reason that was said of it.
+                        assert why == said.pop(key, "released")
+                        assert key in records
                     records.pop(key, None)
                 case Send(_, RunHook() as order):
                     runs.append(order.run)
@@ -354,7 +425,10 @@ def test_whatever_happens_no_unit_has_two_holders_and_fences_only_grow(
                     book.give_back(*party, {"psu": b}, out)
                     attempts[a] = party[1] + (party not in book.leases)
             case "unclean":
-                book.told(UncleanEnd(claim), out)
+                why = ("lost", "kicked")[b]
+                for record in book.of_claim(claim):
+                    said.setdefault(f"book/lease/{record.claim}/{record.attempt}", why)
+                book.told(EndsAs(claim, why, unclean=True), out)
             case "hook" if runs:
                 book.told(HookDone(runs.pop(a % len(runs)), ok=bool(b)), out)
             case "drain":

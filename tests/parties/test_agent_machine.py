@@ -7,7 +7,7 @@ from holdall.machine.contract import Address, ProtocolViolation, Received, Timer
 from holdall.machine.host import Arrival
 from holdall.model import frames
 from holdall.parties.agent import Agent
-from holdall.parties.messages import AGENT, MANAGER, UncleanEnd
+from holdall.parties.messages import AGENT, MANAGER, EndsAs
 from holdall.parties.pool_side import PoolSide
 from holdall.protocols.vocabulary import ClaimId, Ended, Granted
 
@@ -49,10 +49,10 @@ def test_late_words_of_neighbours_change_nothing() -> None:
     ("part", "event"),
     [
         (AGENT, TimerFired("nonsense/1")),
-        (AGENT, Received(Address(HOST, "claimant"), UncleanEnd(ClaimId(HOST, 1, 1)))),
+        (AGENT, Received(Address(HOST, "claimant"), EndsAs(ClaimId(HOST, 1, 1)))),
         (AGENT, Received(Address("elsewhere", "claimant"), Ended(ClaimId(HOST, 1, 1)))),
         (AGENT, Received(Address(HOST, "session/x"), Ended(ClaimId(HOST, 1, 1)))),
-        (MANAGER, Received(Address("elsewhere", "agent"), UncleanEnd(ClaimId(HOST, 1, 1)))),
+        (MANAGER, Received(Address("elsewhere", "agent"), EndsAs(ClaimId(HOST, 1, 1)))),
         (MANAGER, Received(Address(HOST, "agent"), Ended(ClaimId(HOST, 1, 1)))),
     ],
 )

@@ -12,7 +12,7 @@ from parties.members import FRIEND, LIAR, ME, MINE, THEIRS, TTL_MAX_MS, claims, 
 from parties.party_node import pool
 
 from holdall.leases.listing import Alive, AliveOk, Compared, Entry, RenewalMessage, Short, Standing
-from holdall.leases.messages import ClearUnit, DrainUnits, RaiseFence, Reload, UncleanEnd
+from holdall.leases.messages import ClearUnit, DrainUnits, EndsAs, RaiseFence, Reload
 from holdall.machine.codec import CODEC, CodecError
 from holdall.machine.contract import (
     Address,
@@ -63,7 +63,7 @@ def any_struct(
 
 
 ANY = AnyValues(words=st.sampled_from(WORDS), integers=any_number, structs=any_struct, at_most=3)
-BOOKS = UncleanEnd | RaiseFence | DrainUnits | ClearUnit | Reload
+BOOKS = EndsAs | RaiseFence | DrainUnits | ClearUnit | Reload
 SAID = st.tuples(
     st.sampled_from([FRIEND, LIAR, LIAR, "n9"]),
     st.one_of(

@@ -22,7 +22,7 @@ from parties.members import (
 )
 
 from holdall.leases.listing import Alive, Entry, Standing
-from holdall.leases.messages import ClearUnit, DrainUnits, RaiseFence, Reload, UncleanEnd
+from holdall.leases.messages import ClearUnit, DrainUnits, EndsAs, RaiseFence, Reload
 from holdall.machine.contract import (
     ClockRead,
     Message,
@@ -67,7 +67,7 @@ OF_OTHERS: list[Message] = [
     ShrinkRow(THEIRS, 1, ()),
     ExtendRow(THEIRS, 1, 10),
     Entered(THEIRS, 1),
-    UncleanEnd(THEIRS),
+    EndsAs(THEIRS),
     RaiseFence(THEIRS),
     Alive(1, 1, 1, (Entry(THEIRS, 1, inside=True),)),
     Standing(1, 0, (Entry(THEIRS, 1, inside=False),), None, last=True),
@@ -134,12 +134,12 @@ def test_the_node_of_a_claim_may_tell_of_its_unclean_end_and_raise_its_fence() -
     said(made, FRIEND, RaiseFence(THEIRS))
     after = {unit.name: unit.fence for unit in made.book.service.pools["gpu"].in_order()}
     assert [name for name in after if after[name] != fences[name]] == ["1"]
-    said(made, FRIEND, UncleanEnd(THEIRS))
+    said(made, FRIEND, EndsAs(THEIRS, "lost", unclean=True))
     assert [lease.claim for lease in made.book.leases.values() if lease.unclean] == [THEIRS]
     # what comes after the end, or twice, is late and nothing else
     said(made, FRIEND, Done(THEIRS, 1))
     before = made.key()
-    assert said(made, FRIEND, UncleanEnd(THEIRS)) == said(made, FRIEND, RaiseFence(THEIRS)) == []
+    assert said(made, FRIEND, EndsAs(THEIRS)) == said(made, FRIEND, RaiseFence(THEIRS)) == []
     assert made.key() == before
 
 

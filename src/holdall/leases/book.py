@@ -15,15 +15,16 @@ from holdall.leases.fences import Fences
 from holdall.leases.messages import (
     AGENT,
     END_REACHED,
+    EXPIRED,
     AskPrepared,
     ClearUnit,
     DrainUnits,
+    EndsAs,
     HookDone,
     PoolSpec,
     Prepared,
     RaiseFence,
     Reload,
-    UncleanEnd,
     UnitsBack,
 )
 from holdall.leases.records import (
@@ -57,7 +58,7 @@ QUARANTINE_TIMER = PREFIX + "quarantine"
 OWN_MESSAGES = (
     ClockRead,
     HookDone,
-    UncleanEnd,
+    EndsAs,
     RaiseFence,
     AskPrepared,
     DrainUnits,
@@ -223,9 +224,8 @@ class LeaseBook:
                     self.silence.clock(message.boot_ms, out)
             case HookDone():
                 self._hook_done(message, out)
-            case UncleanEnd(claim):
-                for record in self.of_claim(claim):
-                    self.leases.keep(msgspec.structs.replace(record, unclean=True), out)
+            case EndsAs():
+                self._ends_as(message, out)
             case RaiseFence(claim):
                 self._raise_fence(claim, out)
             case AskPrepared():
@@ -268,8 +268,7 @@ class LeaseBook:
             self._hard_end(timer, out)
         elif timer.startswith(SILENCE_TIMER) and self.silence is not None:
             for claim in self.silence.fired(timer):
-                self.told(UncleanEnd(claim), out)
-                self._over(claim, "expired", out)
+                self._over(claim, EXPIRED, out)
         self.tell_changes(out)
 
     def recover(self, records: Mapping[str, Record], out: Effects) -> None:
@@ -389,10 +388,17 @@ class LeaseBook:
         claim = self.ends.claim_of(timer)
         if claim is None or not self.of_claim(claim):
             return
-        self.told(UncleanEnd(claim), out)
         self._over(claim, END_REACHED, out)
 
+    def _ends_as(self, said: EndsAs, out: Effects) -> None:
+        for record in self.of_claim(said.claim):
+            ending = record.ending or said.why
+            unclean = record.unclean or said.unclean
+            if (ending, unclean) != (record.ending, record.unclean):
+                self.leases.keep(msgspec.structs.replace(record, ending=ending, unclean=unclean), out)
+
     def _over(self, claim: ClaimId, reason: str, out: Effects) -> None:
+        self.told(EndsAs(claim, EXPIRED, unclean=True), out)
         if self.guard is not None:
             self.guard.departed(claim, out, reason)
 

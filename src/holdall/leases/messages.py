@@ -1,6 +1,6 @@
 """What a lease book is told about its pools, and the orders that it gives to the runner of hooks."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,7 @@ AGENT = "agent"
 MANAGER = "manager"
 CLAIMANT = "claimant"
 
+EndWord: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z-]{0,24}$")]
 Hook: TypeAlias = Literal["on_grant", "on_release", "check"]
 
 
@@ -99,8 +100,8 @@ class UnitTrouble(msgspec.Struct, frozen=True, tag="unit_trouble"):
     text: str
 
 
-END_REACHED = "end reached"
-"""Reason of a lease that the book ended at its hard end; `expired` is the one for silence."""
+END_REACHED, EXPIRED = "end reached", "expired"
+"""Reasons of a lease that the book ended: at its hard end, and for silence."""
 
 
 # Agent -> manager of the same node, about units rather than order
@@ -129,10 +130,16 @@ class LostAt(msgspec.Struct, frozen=True, tag="lost_at"):
     quiet_ms: int
 
 
-class UncleanEnd(msgspec.Struct, frozen=True, tag="unclean_end"):
-    """Before the Release of the same turn: the holder did not stop in order, so the units cool down."""
+class EndsAs(msgspec.Struct, frozen=True, tag="ends_as"):
+    """Before the Release of the same turn: why the lease ends, where its holder does not just give it back.
+
+    The first that is said of a lease counts. `unclean`: the holder did not stop in order, so the units cool down.
+    """
 
     claim: ClaimId
+    why: EndWord = ""
+    """As in the node's history: `expired`, `kicked`, `lost`, …"""
+    unclean: bool = False
 
 
 class RaiseFence(msgspec.Struct, frozen=True, tag="raise_fence"):
@@ -163,7 +170,7 @@ class Reload(msgspec.Struct, frozen=True, tag="reload"):
     pools: tuple[PoolSpec, ...]
 
 
-BetweenNodes: TypeAlias = UncleanEnd | RaiseFence | AskPrepared | Prepared
+BetweenNodes: TypeAlias = EndsAs | RaiseFence | AskPrepared | Prepared
 """What an agent and another node's manager tell each other about a lease."""
 
 CODEC.register("leases between nodes", BetweenNodes)

@@ -37,6 +37,8 @@ class LeaseRecord(msgspec.Struct, frozen=True, tag="lease"):
     """Units whose on_grant command has not ended."""
     failed: tuple[UnitGrant, ...] = ()
     unclean: bool = False
+    ending: str = ""
+    """Why it will end, when that has been said; empty: its holder gives it back, if nothing else is said."""
 
 
 class UnitRecord(msgspec.Struct, frozen=True, tag="unit"):

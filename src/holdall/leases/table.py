@@ -7,6 +7,8 @@ from holdall.machine.contract import Forget, Save
 from holdall.protocols.hooks import Effects
 from holdall.protocols.vocabulary import ClaimId
 
+RELEASED, REFUSED = "released", "refused"
+
 
 class Leases(dict[tuple[ClaimId, int], LeaseRecord]):
     """(claim, attempt) -> its lease. Changes go through `keep` and `end`, so that they are saved."""
@@ -28,12 +30,13 @@ class Leases(dict[tuple[ClaimId, int], LeaseRecord]):
         out.append(Save(f"{LEASE_PREFIX}{record.claim}/{record.attempt}", record))
 
     def end(self, record: LeaseRecord, out: Effects) -> None:
-        """The lease is over."""
+        """The lease is over, as it was said of it; one whose units could not be prepared never was its holder's."""
+        why = record.ending or (REFUSED if record.failed else RELEASED)
         del self[record.claim, record.attempt]
         self._attempts[record.claim].remove(record.attempt)
         if not self._attempts[record.claim]:
             del self._attempts[record.claim]
-        out.append(Forget(f"{LEASE_PREFIX}{record.claim}/{record.attempt}"))
+        out.append(Forget(f"{LEASE_PREFIX}{record.claim}/{record.attempt}", why))
 
     def of_claim(self, claim: ClaimId) -> tuple[LeaseRecord, ...]:
         """The leases of all attempts of a claim, oldest first: one, except while an attempt follows another."""

@@ -77,9 +77,13 @@ class Save(msgspec.Struct, frozen=True, tag="save"):
 
 
 class Forget(msgspec.Struct, frozen=True, tag="forget"):
-    """Drop what is kept under `key`; no effect when there is nothing."""
+    """Drop what is kept under `key`; no effect when there is nothing.
+
+    `why`: why there is no such thing any more, for whoever keeps account of it; the record says no more.
+    """
 
     key: str
+    why: str = ""
 
 
 Effect: TypeAlias = Send | SetTimer | CancelTimer | Save | Forget

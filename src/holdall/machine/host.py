@@ -53,6 +53,8 @@ class Turn(msgspec.Struct):
     timers: dict[str, SetTimer | CancelTimer] = {}
     sends: list[tuple[Address, Address, msgspec.Struct]] = []
     """(sender, receiver, message), receivers outside this host only."""
+    ends: dict[str, str] = {}
+    """Key -> why it is forgotten, where that was said."""
 
 
 class Host:
@@ -211,7 +213,10 @@ class Host:
             elif type(effect) is Save:
                 turn.saves[f"{part}{SEPARATOR}{effect.key}"] = effect.record
             elif type(effect) is Forget:
-                turn.saves[f"{part}{SEPARATOR}{effect.key}"] = None
+                key = f"{part}{SEPARATOR}{effect.key}"
+                turn.saves[key] = None
+                if effect.why:
+                    turn.ends[key] = effect.why
             elif isinstance(effect, SetTimer | CancelTimer):
                 turn.timers[f"{part}{SEPARATOR}{effect.timer}"] = effect
 

@@ -130,6 +130,7 @@ class _Line(msgspec.Struct, tag="step", omit_defaults=True):
     saves: dict[str, dict[str, Any] | None] = {}
     timers: dict[str, _Armed | None] = {}
     sends: list[_Sent] = []
+    ends: dict[str, str] = {}
 
 
 class _ArrivedRaw(msgspec.Struct):
@@ -157,6 +158,7 @@ class _LineRaw(msgspec.Struct, tag="step"):
     saves: dict[str, dict[str, msgspec.Raw] | None] = {}
     timers: dict[str, _Armed | None] = {}
     sends: list[_SentRaw] = []
+    ends: dict[str, str] = {}
 
 
 _json = msgspec.json.Encoder()
@@ -274,7 +276,8 @@ def _again(
 def effects(turn: Turn, codec: Codec = CODEC) -> Iterator[str]:
     """The effects of a turn as JSON texts, in the order in which a driver carries them out."""
     for key, record in turn.saves.items():
-        yield _text({"save": key, "record": codec.plain(record)} if record is not None else {"forget": key})
+        forgotten = {"forget": key, "why": turn.ends[key]} if key in turn.ends else {"forget": key}
+        yield _text(forgotten if record is None else {"save": key, "record": codec.plain(record)})
     for name, timer in turn.timers.items():
         if isinstance(timer, SetTimer):
             yield _text({"timer": name, "after_ms": timer.after_ms, "spread_ms": timer.spread_ms})
@@ -312,6 +315,7 @@ def _to_line(step: Step, codec: Codec) -> _Line:
             for name, timer in turn.timers.items()
         },
         sends=[_Sent(str(sender), str(to), dict(codec.plain(message))) for sender, to, message in turn.sends],
+        ends=turn.ends,
     )
 
 
@@ -337,6 +341,7 @@ def _to_step(line: Header | _LineRaw, codec: Codec) -> Step:
         sends=[
             (_address(sent.sender), _address(sent.to), codec.from_plain(sent.message)) for sent in line.sends
         ],
+        ends=line.ends,
     )
     return Step(
         kind=line.kind,

@@ -211,7 +211,7 @@ class Loop:
         began_s = time.perf_counter()
         # A fence may not come twice even after a power cut, so its block is on the disk before one of it is given.
         synced = any(isinstance(record, FenceBlock) for record in turn.saves.values())
-        entries = None if self._account is None else self._account.entries(turn.saves)
+        entries = None if self._account is None else self._account.entries(turn.saves, turn.ends)
         if self._account is not None and entries:
             self._commit_account(self._account, turn.saves, entries, synced=synced)
         else:

@@ -1,13 +1,15 @@
 """The ends of claims: one way out for released, cancelled, expired, kicked and lost ones."""
 
+from collections.abc import Callable
+
 from holdall.model.errors import NotGranted
 from holdall.model.frames import Denied, Lost, Released
 from holdall.model.names import short_id
-from holdall.parties.messages import RaiseFence, UncleanEnd
+from holdall.parties.messages import EndsAs, RaiseFence
 from holdall.parties.parking import Parking
 from holdall.parties.records import ClaimRecord
 from holdall.parties.state import Claim, State
-from holdall.protocols.vocabulary import Release
+from holdall.protocols.vocabulary import ClaimId, Release
 
 LEASE_PHASES = frozenset({"preparing", "granted", "draining"})
 
@@ -26,12 +28,12 @@ class Ends:
         """
         record = claim.record
         if record.phase != "parked":
-            if unclean:
-                self.to_managers(record, UncleanEnd)
+            if unclean or (record.phase in LEASE_PHASES and kind != "released"):
+                self.to_managers(record, lambda party: EndsAs(party, kind, unclean))
             self._state.to_claimant(Release(record.claim))
         self.gone(claim, kind, text)
 
-    def to_managers(self, record: ClaimRecord, message: type[UncleanEnd] | type[RaiseFence]) -> None:
+    def to_managers(self, record: ClaimRecord, message: Callable[[ClaimId], EndsAs | RaiseFence]) -> None:
         """To every node that has units of the lease, for each of its claims there."""
         for node in record.nodes:
             for party in record.parties():

@@ -6,7 +6,7 @@ from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, ca
 
 from holdall.leases.book import OWN_MESSAGES, LeaseBook
 from holdall.leases.listing import Alive, Entry, Short, Standing
-from holdall.leases.messages import AskPrepared, PoolSpec, RaiseFence, UncleanEnd, UnitsBack
+from holdall.leases.messages import AskPrepared, EndsAs, PoolSpec, RaiseFence, UnitsBack
 from holdall.leases.peers import Peers
 from holdall.leases.records import PREFIX
 from holdall.machine.contract import (
@@ -189,7 +189,7 @@ class Side(ABC, Generic[M]):
     def _own(self, sender: Address, message: Message, out: Effects) -> None:
         """Orders of this node's own parts; about the end of a claim also of the node that it belongs to."""
         speaks_for = (
-            isinstance(message, UncleanEnd | RaiseFence | AskPrepared) and sender.node == message.claim.node
+            isinstance(message, EndsAs | RaiseFence | AskPrepared) and sender.node == message.claim.node
         )
         if sender.node != self.node and not speaks_for:
             raise ProtocolViolation(
@@ -203,6 +203,7 @@ class Side(ABC, Generic[M]):
         answer, over = self.peers.standing(sender.node, standing, self.manager.epoch, self._comparing(out))
         self.book.heard(sender.node, out)
         for claim in over:
+            self.book.told(EndsAs(claim, "lost"), out)
             self.manager.departed(claim, out, "not listed")
         if answer is not None:
             out.append(Send(Address(sender.node, CLAIMANT), answer))

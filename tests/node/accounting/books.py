@@ -73,10 +73,11 @@ class Bench:
         self.ledger = self._fresh([])
         self.now_ms = 1_000_000
 
-    def turn(self, saves: Mapping[str, Record | None], *, after_ms: int = 0) -> list[Row]:
-        """One turn that is committed; the rows that it wrote."""
+    def turn(self, saves: Mapping[str, Record | None], *, after_ms: int = 0, why: str = "") -> list[Row]:
+        """One turn that is committed; the rows that it wrote. `why`: what is forgotten ends."""
         self.now_ms += after_ms
-        return self._commit(self.ledger.entries(saves, self.now_ms), saves)
+        ends = {key: why for key, record in saves.items() if record is None and why}
+        return self._commit(self.ledger.entries(saves, self.now_ms, ends), saves)
 
     def restart(self, *, without: Sequence[str] = ()) -> list[Row]:
         """The process dies and comes back; `without`: records that the journal has not any more."""

@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 from node.accounting.books import book_key, units
 from node.lab import Lab, lab
+from node.waiting import until
+from system.web import Http
 
 from holdall.machine.contract import Record
+from holdall.model import frames
 from holdall.model.frames import Ask, Denied, Listing
+from holdall.model.spec import parse_needs
 from holdall.node.accounting import account as account_module
 from holdall.node.accounting import tables
 from holdall.node.accounting.account import Account
@@ -81,9 +85,66 @@ def test_usage_of_a_node_that_is_killed_in_between(host: Lab) -> None:
         assert (boards["leases"], boards["stretches"], boards["now"]) == (2, 3, 0)
     (line, *_) = usage(host, "--by", "end").stdout.splitlines()
     assert line.split() == ["END", "TERM", "LEASES", "HELD", "AMOUNT", "x", "TIME", "USED", "DENIED", "NOW"]
-    assert {row["group"] for row in rows(host, "--by", "end")} == {"ended"}
+    assert {row["group"] for row in rows(host, "--by", "end")} == {"released"}
     refused = usage(host, "--by", "colour")
     assert (refused.returncode, "none of holder, affiliation" in refused.stderr) == (64, True)
+
+
+LEFT_BY_ITS_PROCESS = """
+import os, sys, holdall
+hub = holdall.sync.connect(sys.argv[1], agent="gone").__enter__()
+hub.lease("board:1")
+os._exit(0)
+"""
+
+
+@pytest.mark.system
+def test_each_end_of_a_lease_of_units_has_its_name_in_every_form_and_after_a_restart(host: Lab) -> None:
+    host.start("--new")
+    url = f"unix://{host.socket}"
+    with host.client(agent="op") as op, host.client(agent="ci") as ci:
+        ci.release(ci.lease("board:1").key)
+        by_force, asked = ci.lease("board:1"), ci.lease("board:1")
+        op.send(frames.Kick(op.n(), by_force.lease.lease, reason="maintenance", unsafe=True))
+        op.wait(frames.Released)
+        op.send(frames.Kick(op.n(), asked.lease.lease, reason="maintenance", unsafe=False))
+        while not ci.wait(frames.Lost).stop:
+            pass
+        ci.release(asked.key)
+        op.wait(frames.Released)
+        ci.send(frames.Claim(ci.n(), parse_needs(["psu:1"]), ttl_ms=20_000, for_ms=300))
+        ci.wait(frames.Granted)
+        ci.wait(frames.Lost)
+        done = subprocess.run(
+            [sys.executable, "-c", LEFT_BY_ITS_PROCESS, url], env=host.environment, check=False, timeout=60
+        )
+        assert done.returncode == 0
+        wanted = {
+            ("released", "board"): 1,
+            ("kicked", "board"): 2,
+            ("expired", "psu"): 1,
+            ("lost", "board"): 1,
+        }
+
+        def counted() -> dict[tuple[object, object], int]:
+            return {
+                (row["group"], row["term"]): int(str(row["stretches"])) for row in rows(host, "--by", "end")
+            }
+
+        until(lambda: counted() == wanted, "all five are over")
+    host.kill()
+    host.start()
+    assert counted() == wanted
+    table = [line.split()[:2] for line in usage(host, "--by", "end").stdout.splitlines()[1:]]
+    listed = list(csv.DictReader(io.StringIO(usage(host, "--by", "end", "--csv").stdout)))
+    site = Http(host.state / "http.sock")
+    told = site.get("/v1/usage?by=end")["usage"]
+    assert (
+        {tuple(row) for row in table}
+        == {(row["end"], row["term"]) for row in listed}
+        == {(row["group"], row["term"]) for row in told}
+        == set(wanted)
+    )
 
 
 @pytest.mark.system
@@ -103,7 +164,8 @@ def test_whenever_a_node_is_killed_its_account_is_what_its_leases_say(
         held = sum(unit.state != "free" for unit in ci.listing("pools").pools[0].units)
         sums = [row for row in rows(host, "--by", "end") if row["term"] == "board"]
         assert sum(int(str(row["now"])) for row in sums) == held
-        over = [row for row in sums if row["group"] == "ended"]
+        over = [row for row in sums if row["group"] == "released"]
+        assert {row["group"] for row in sums} <= {"released", "still held"}
         listed = sum(row.kind == "released" for row in ci.listing("log").log)
         assert sum(int(str(row["stretches"])) for row in over) in {listed, listed + 1}
 

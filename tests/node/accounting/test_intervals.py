@@ -27,6 +27,19 @@ def test_a_lease_of_two_units_is_two_rows_when_it_ends() -> None:
     ]
 
 
+def test_why_a_lease_of_units_ends_is_as_its_book_says_and_early_units_are_changes() -> None:
+    bench = Bench()
+    bench.turn({book_key(1): units(1, 10, 11), book_key(2): units(2, 22)})
+    (early,) = bench.turn({book_key(1): units(1, 11)}, after_ms=1_000)
+    both = bench.turn({book_key(1): None, book_key(2): None}, after_ms=1_000, why="kicked")
+    assert [(row.held.unit, row.why) for row in (early, *both)] == [
+        ("u0", "changed"),
+        ("u1", "kicked"),
+        ("u2", "kicked"),
+    ]
+    assert bench.ledger.open() == []
+
+
 def test_units_that_are_only_set_aside_are_nobodys() -> None:
     bench = Bench()
     bench.turn({book_key(1): units(1, 10, active=False)})

@@ -9,7 +9,7 @@ from holdall.machine.contract import Record
 from holdall.model.errors import BadSpec, NotGranted, Unreachable
 from holdall.model.frames import Ask, Denied, Listing, UsageRow
 from holdall.node.accounting.clock import difference
-from holdall.node.accounting.intervals import NOTHING, Entries, Ledger, Use, UseOf
+from holdall.node.accounting.intervals import NOT_SAID, NOTHING, Entries, Ledger, Use, UseOf
 from holdall.node.accounting.readers import AffiliationOf, readers
 from holdall.node.accounting.tables import Tables, steps_of
 from holdall.node.accounting.totals import GROUPS, Totals
@@ -55,9 +55,9 @@ class Account:
         """Before the first turn of a start: with what the journal has."""
         return self._ledger.reconcile(records, self.now_ms(), self._last_ms)
 
-    def entries(self, saves: Mapping[str, Record | None]) -> Entries:
-        """What a turn adds; it may be asked again when the disk was full."""
-        return self._ledger.entries(saves, self.now_ms())
+    def entries(self, saves: Mapping[str, Record | None], ends: Mapping[str, str] = NOT_SAID) -> Entries:
+        """What a turn adds, as of its `saves` and `ends`; it may be asked again when the disk was full."""
+        return self._ledger.entries(saves, self.now_ms(), ends)
 
     def steps(self, entries: Entries) -> Steps:
         """For the turn's own transaction."""

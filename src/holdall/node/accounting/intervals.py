@@ -7,6 +7,7 @@ Source: lease negotiation, section 8.4.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
@@ -14,7 +15,9 @@ import msgspec
 from holdall.machine.contract import Record
 
 RENEWED, CHANGED, ENDED, LOST = "renewed", "changed", "ended", "lost"
-"""Why a stretch is over, where the lease's record does not say more. `lost`: the journal knew nothing of it at a start."""
+"""Why a stretch is over, where nobody has said more. `lost`: the journal knew nothing of it at a start."""
+
+NOT_SAID: Mapping[str, str] = MappingProxyType({})
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -143,8 +146,13 @@ class Ledger:
         opened += known.opened
         return Entries((*rows, *known.rows), tuple(opened), (*closed, *known.closed))
 
-    def entries(self, saves: Mapping[str, Record | None], now_ms: int) -> Entries:
-        """What a turn with these saves adds. Nothing has changed before `committed` is told of it."""
+    def entries(
+        self, saves: Mapping[str, Record | None], now_ms: int, ends: Mapping[str, str] = NOT_SAID
+    ) -> Entries:
+        """What a turn with these saves adds; `ends`: why the records of these keys are forgotten.
+
+        Nothing has changed before `committed` is told of it.
+        """
         rows: list[Row] = []
         opened: list[Stretch] = []
         closed: list[str] = []
@@ -160,7 +168,7 @@ class Ledger:
                 follower = now.get(name)
                 if follower is not None and follower.held == stretch.held:
                     continue
-                gone = CHANGED if now else standing.why
+                gone = CHANGED if now else ends.get(key, standing.why)
                 why = gone if follower is None else standing.replaced
                 rows.append(self._row(stretch, max(now_ms, stretch.began_ms), why))
                 closed.append(name)
