@@ -38,6 +38,7 @@ _LATER = frozenset(
         "busy",
         "others_first",
         "others_wait",
+        "limits_unsure",
         "stale_lm",
         "draining",
         "quarantine",

@@ -67,6 +67,7 @@ def _whole(settings: Settings, process: Process, *, node: str, epoch: int, incar
         instance=process.instance,
         address=process.address,
         location=settings.node.location,
+        offers=bool(location_parts_of(settings, process).terms),
         version=version(),
         started_wall_ms=process.started_wall_ms,
         members=process.members,

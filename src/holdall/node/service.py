@@ -459,4 +459,5 @@ def _fixed(settings: Settings) -> tuple[object, ...]:
         settings.bus,
         settings.defaults,
         shape(settings),
+        settings.policy.limits,
     )

@@ -43,6 +43,8 @@ class Neighbour(msgspec.Struct, frozen=True):
     address: str = ""
     """For people: where it is reached."""
     location: str = ""
+    offers: bool = False
+    """It has something to lease at its location, as it said last."""
     silent_ms: int = 0
     """How long nothing has been heard of it, by this node's clock."""
     quarantine_ms: int = 0

@@ -11,6 +11,7 @@ from holdall.leases.negotiation.host import HostManager
 from holdall.leases.negotiation.interfaces import AllowAll, Policy
 from holdall.leases.negotiation.location import LocationManager, LocationSettings
 from holdall.leases.negotiation.settings import HostSettings
+from holdall.leases.negotiation.unheard import Expected
 from holdall.leases.shares import Shares
 from holdall.leases.templates import template_of
 from holdall.machine.contract import (
@@ -71,9 +72,16 @@ class Town:
         self._carry(address, self.machines[address].start())
         self.deliver()
 
-    def location(self, address: Address = LM, policy: Policy | None = None) -> LocationManager:
-        settings = LocationSettings("loc1", address)
-        self.add(address, lambda: LocationManager(settings, policy=policy or AllowAll()))
+    def location(
+        self,
+        address: Address = LM,
+        policy: Policy | None = None,
+        *,
+        strict_ms: int | None = None,
+        expected: Expected | None = None,
+    ) -> LocationManager:
+        settings = LocationSettings("loc1", address, strict_ms=strict_ms)
+        self.add(address, lambda: LocationManager(settings, policy=policy or AllowAll(), expected=expected))
         machine = self.machines[address]
         assert isinstance(machine, LocationManager)
         return machine

@@ -82,6 +82,8 @@ def test_a_node_in_no_location_offers_nothing() -> None:
         ('[location]\nduration = "2h"', "[location] duration"),
         ('[policy]\nfile = ""', "file is empty"),
         ('[policy]\npath = "x"', "[policy] unknown key"),
+        ('[policy]\nlimits = "strict"', 'Name their file: location = "FILE"'),
+        ('[policy]\nlocation = "x"\nlimits = "firm"', 'none of "reported", "strict"'),
         (
             "".join(f'[[function]]\nname = "n{n}"\n' for n in range(31)),
             "31 capacities and functions; at most 30",

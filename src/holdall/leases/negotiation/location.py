@@ -19,6 +19,7 @@ from holdall.leases.negotiation.members import Members
 from holdall.leases.negotiation.reviewing import revoked
 from holdall.leases.negotiation.rounds import Round, new_round, offered_document
 from holdall.leases.negotiation.settling import SETTLE_TIMER, Kept, Settling, settle_ms
+from holdall.leases.negotiation.unheard import Expected, NobodyExpected, Unheard
 from holdall.leases.negotiation.waiting import LINE_TIMER, OTHERS_WAIT, Line, asked_of
 from holdall.machine.contract import (
     BOOT_KEY,
@@ -52,12 +53,21 @@ class LocationSettings(msgspec.Struct, frozen=True):
     remember_ms: int = 600_000
     keep_ms: int = 86_400_000
     rho_ppm: int = 20_000
+    strict_ms: int | None = None
+    """With strict limits: how long the longest lease of a host may live. None: they are not strict."""
 
 
 class LocationManager:
     """One location's machine; several may run, and a host obeys the one with the highest epoch."""
 
-    def __init__(self, settings: LocationSettings, *, policy: Policy, askers: Askers | None = None) -> None:
+    def __init__(
+        self,
+        settings: LocationSettings,
+        *,
+        policy: Policy,
+        askers: Askers | None = None,
+        expected: Expected | None = None,
+    ) -> None:
         self.settings = settings
         self.epoch = 1
         self.members = Members(settings.heartbeat_ms)
@@ -68,6 +78,7 @@ class LocationManager:
         self._askers = askers or ByAddress()
         self._rounds: dict[str, Round] = {}
         self._settling: Settling | None = None
+        self._unheard = Unheard(settings.strict_ms, expected or NobodyExpected())
         self._looked_in = 0
         """The epoch of the last look for what is to be revoked."""
         self.line = Line()
@@ -108,6 +119,7 @@ class LocationManager:
             self.desk.key(),
             tuple(self._rounds[name].key() for name in sorted(self._rounds)),
             None if self._settling is None else self._settling.key(),
+            self._unheard.key(),
             self.line.key(),
         )
 
@@ -116,7 +128,7 @@ class LocationManager:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.members, twin.desk, twin._rounds = self.members.copy(), self.desk.copy(), dict(self._rounds)
-        twin.line = self.line.copy()
+        twin.line, twin._unheard = self.line.copy(), self._unheard.copy()
         twin._settling = None if self._settling is None else self._settling.copy()
         return twin
 
@@ -161,7 +173,7 @@ class LocationManager:
     def _review(self, grace_ms: int, out: Effects) -> None:
         """End what rules with `revoke` do not allow any more; at the second look of an epoch, when all hosts have reported."""
         is_first, self._looked_in = self._looked_in != self.epoch, self.epoch
-        if is_first or self.is_deposed or self._settling is not None:
+        if is_first or self.is_deposed or self._settling is not None or self._unheard.hosts():
             return
         for lease, rule in revoked(self.desk.live(), self._policy, self.members.capacity_ever):
             host = self.desk.leases[lease].host
@@ -229,6 +241,10 @@ class LocationManager:
             self.desk.answer(asked, agent, busy, out)
             return
         self.desk.answers[asked] = None
+        unsure = self._unheard.declined(asked[1], self.settings.heartbeat_ms)
+        if unsure is not None:
+            self._decline_asked(asked, agent, unsure, out)
+            return
         if request.replaces is None and self.line.is_behind(asked, request.terms):
             text = "others wait for one of these terms; ask with wait_ms to stand in line behind them"
             self._decline_asked(asked, agent, m.Declined(asked[1], OTHERS_WAIT, text=text), out)
@@ -403,6 +419,7 @@ class LocationManager:
         if before is not None and before.incarnation < message.incarnation:
             self._host_takes_none(message.host, "lapsed", out, before=message.incarnation)
         out.append(Send(sender, m.Welcome(self.epoch, known=True)))
+        self._unheard.reported(message.host)
         if self._settling is not None and self._settling.reported(message.host):
             self._settled(out)
 
@@ -414,8 +431,9 @@ class LocationManager:
             self._to_host(host, m.Welcome(epoch, known=False), out)
         if not isinstance(self._policy, AllowAll):
             kept = {} if self._settling is None else self._settling.kept
-            there = (one.host for one in self.members.known.values() if one.presence != "gone")
-            self._settling = Settling(there)
+            there = [one.host for one in self.members.known.values() if one.presence != "gone"]
+            self._unheard.begins(out)
+            self._settling = Settling([*there, *self._unheard.hosts()] if there else ())
             self._settling.kept = kept
             out.append(SetTimer(SETTLE_TIMER, settle_ms(self.settings.heartbeat_ms)))
 
@@ -485,6 +503,8 @@ class LocationManager:
                 self.desk.forget_answer(name)
             case "settle":
                 self._settled(out)
+            case "unheard":
+                self._unheard.is_over()
             case "line":
                 self._try_line(out)
             case "wait":

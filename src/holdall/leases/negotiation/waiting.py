@@ -15,6 +15,7 @@ import msgspec
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.desk import Asked
 from holdall.leases.negotiation.settling import Kept
+from holdall.leases.negotiation.unheard import LIMITS_UNSURE
 from holdall.machine.contract import CancelTimer, Send, SetTimer
 from holdall.protocols.hooks import Effects
 
@@ -23,7 +24,7 @@ WAIT_MS_MAX = 3_600_000
 LINE_MOST = 1000
 """Requests in line; more are told to come again."""
 OTHERS_WAIT = "others_wait"
-MAY_COME = frozenset({"oversubscribed", "not_free", "no_answer", OTHERS_WAIT})
+MAY_COME = frozenset({"oversubscribed", "not_free", "no_answer", OTHERS_WAIT, LIMITS_UNSURE})
 """Reasons that time may mend."""
 
 

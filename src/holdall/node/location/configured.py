@@ -8,6 +8,7 @@ import msgspec
 from holdall.model.terms import Sharing, Value
 
 CapacityUnit: TypeAlias = Literal["B/s", "B", "mcpu"]
+Counted: TypeAlias = Literal["reported", "strict"]
 
 CAPACITIES_MAX = 30
 """Capacities and functions of one node; with pools and `stay` a template has 32 terms at most."""
@@ -54,3 +55,5 @@ class PolicySettings(msgspec.Struct, frozen=True):
     """Of the location, while this node manages it."""
     revoke_grace_ms: int = 10_000
     """What a rule with `revoke` leaves a holder."""
+    limits: Counted = "reported"
+    """How the location's limits are counted by a manager that has begun: of what was reported, or only when all hosts have."""

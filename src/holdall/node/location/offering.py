@@ -27,6 +27,7 @@ def location_parts_of(settings: Settings, process: Process) -> LocationParts:
         uid=process.uid,
         ttl_ms=settings.defaults.ttl_ms,
         seed=process.number,
+        strict=settings.policy.limits == "strict",
     )
 
 

@@ -66,11 +66,18 @@ def read_negotiation(source: Source, values: Mapping[str, object]) -> Negotiatio
 
 def read_policy_files(source: Source, values: Mapping[str, object], path: Path | None) -> PolicySettings:
     """`[policy]`; files are named relative to the configuration. Raises BadConfig."""
-    table = Table(source, values, "[policy]", known=("file", "location", "revoke_grace"))
+    table = Table(source, values, "[policy]", known=("file", "location", "revoke_grace", "limits"))
     grace_ms = table.duration(
         "revoke_grace", PolicySettings().revoke_grace_ms, least=0, most=_DURATION_MS_MAX
     )
-    return PolicySettings(table.file("file", path), table.file("location", path), grace_ms)
+    strict = table.choice("limits", PolicySettings().limits, {"reported": "", "strict": ""}) == "strict"
+    if strict and not table.has("location"):
+        raise table.bad(
+            "limits", 'limits = "strict" is about those of the location. Name their file: location = "FILE"'
+        )
+    return PolicySettings(
+        table.file("file", path), table.file("location", path), grace_ms, "strict" if strict else "reported"
+    )
 
 
 def _listed(source: Source, values: Mapping[str, object], name: str) -> list[dict[str, object]]:

@@ -218,4 +218,5 @@ class OwnEntry:
             location=settings.location[:TEXT_MAX],
             version=settings.version[:TEXT_MAX],
             initial=self._initial,
+            offers=settings.offers,
         )

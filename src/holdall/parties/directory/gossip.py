@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdall.machine.contract import SetTimer
-from holdall.parties.directory.messages import Difference, Member, Page, Row, Summary, Tell, Tombstones
+from holdall.parties.directory.messages import Difference, Page, Row, Summary, Tell, Tombstones
 from holdall.parties.directory.state import DirectoryState
 
 ROUND_TIMER = "round"
@@ -115,7 +115,7 @@ class Gossip:
                     [Row(header.node, header.rebuttal, header.incarnation, page.beat, header.said, page.upto)]
                 )
                 continue
-            known = state.meet(Member(header.node, header.name, header.address, header.location))
+            known = state.meet(header.member)
             if known is None:
                 continue
             moved = state.known.take_page(known, page, state.rounds_in(page.quiet_ms), state.out)

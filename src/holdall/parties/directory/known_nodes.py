@@ -191,7 +191,7 @@ class KnownNodes:
             or _standing(before) != _standing(header)
         ):
             self._changed_state(known)
-        member = Member(header.node, header.name, header.address, header.location)
+        member = header.member
         if member != known.member:
             known.member = member
             out.append(Save(MEMBER_PREFIX + header.node, member))

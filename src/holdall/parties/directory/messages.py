@@ -44,6 +44,8 @@ class Member(msgspec.Struct, frozen=True, tag="member"):
     name: str
     address: str = ""
     location: str = ""
+    offers: bool = False
+    """It has something to lease at its location."""
 
 
 class DirectorySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,8 @@ class DirectorySettings(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     """Where people reach the node."""
     location: str = ""
+    offers: bool = False
+    """As in `Member`."""
     version: str = ""
     """The release that it runs."""
     started_wall_ms: int = 0
@@ -103,6 +107,13 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
     initial: int = 0
     """Lines that its log of pools had when the life began: who has so many knows all pools."""
+    offers: bool = False
+    """As in `Member`."""
+
+    @property
+    def member(self) -> Member:
+        """What of it is saved."""
+        return Member(self.node, self.name, self.address, self.location, self.offers)
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):

@@ -73,7 +73,7 @@ class DirectoryView:
     def members(self) -> Sequence[Member]:
         """All nodes that are known, the own one first: what a joining node is given."""
         settings = self._state.settings
-        own = Member(settings.node, settings.name, settings.address, settings.location)
+        own = Member(settings.node, settings.name, settings.address, settings.location, settings.offers)
         return [own, *(known.member for _, known in sorted(self._state.known.by_id.items()))]
 
     def _neighbour(self, known: Known) -> Neighbour:
@@ -87,6 +87,7 @@ class DirectoryView:
             incarnation=0 if header is None else header.incarnation,
             address=member.address,
             location=member.location,
+            offers=member.offers,
             silent_ms=quiet_ms,
             version="" if header is None else header.version,
             has_told=header is not None and known.is_complete,

@@ -45,6 +45,29 @@ class CandidateSettings(msgspec.Struct, frozen=True):
     propose_ms: int = 1000
     offer_ms: int = 10_000
     rho_ppm: int = 20_000
+    strict_ms: int | None = None
+    """As in `LocationSettings`."""
+
+
+class HostsOfDirectory:
+    """Implements `Expected`: all hosts of the location that this node has ever heard of, its own one included."""
+
+    def __init__(self, settings: CandidateSettings, neighbours: Neighbours) -> None:
+        self._settings, self._neighbours = settings, neighbours
+
+    def silent_ms(self) -> Mapping[str, int]:
+        """As the directory knows it, which is kept over restarts; after one silence counts anew."""
+        location = self._settings.location
+        known = {
+            one.node: one.silent_ms
+            for one in self._neighbours.nodes()
+            if one.location == location and one.offers
+        }
+        return known | ({self._settings.node: 0} if self._settings.has_host else {})
+
+    def name_of(self, host: str) -> str:
+        """As `Expected.name_of`."""
+        return self._neighbours.name_of(host)
 
 
 class Candidate:
@@ -63,9 +86,11 @@ class Candidate:
                 propose_ms=settings.propose_ms,
                 offer_ms=settings.offer_ms,
                 rho_ppm=settings.rho_ppm,
+                strict_ms=settings.strict_ms,
             ),
             policy=policy,
             askers=self._whom,
+            expected=HostsOfDirectory(settings, neighbours),
         )
 
     @property

@@ -48,6 +48,8 @@ class LocationParts(msgspec.Struct, frozen=True):
     ttl_ms: int = 30_000
     seed: int = 0
     """A random number of this process."""
+    strict: bool = False
+    """Limits of the location are strict."""
 
     @property
     def has_pools(self) -> bool:
@@ -86,6 +88,7 @@ def location_parts(
         propose_ms=parts.propose_ms,
         offer_ms=parts.offer_ms,
         rho_ppm=rho_ppm,
+        strict_ms=-(-parts.duration.max * (1_000_000 + rho_ppm) // 1_000_000) if parts.strict else None,
     )
     made[LOCATION] = Candidate(settings, neighbours, policy=policies.location)
     if parts.terms:
