@@ -3,7 +3,7 @@
 Source: lease negotiation, sections 4.5, 8.1 and 10.1.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
@@ -27,13 +27,24 @@ _OCCURS: dict[str, Occurrence] = {"expiry": "expire", "revoke": "revoke", "linge
 """Timer -> what it means for an active or draining lease."""
 
 
+class Claiming(msgspec.Struct, frozen=True):
+    """A hold whose units are being claimed: its capacities are taken, and it has been proposed to nobody."""
+
+    record: HeldLease
+    location: Address
+    hold_ms: int
+    left: tuple[int, int]
+    waits: frozenset[str]
+
+
 class HostBook:
-    """`held`: hold -> its record, over until it is forgotten; `now_ms`: CLOCK_BOOTTIME as the driver told it last, or 0."""
+    """`held`: hold -> its record, over until it is forgotten; `claiming`: those that are no holds yet; `now_ms`: CLOCK_BOOTTIME as the driver told it last, or 0."""
 
     def __init__(self, settings: HostSettings, allotments: Allotments, incarnation: int) -> None:
         self.settings, self.allotments, self.incarnation = settings, allotments, incarnation
         self.now_ms = 0
         self.held: dict[str, HeldLease] = {}
+        self.claiming: dict[str, Claiming] = {}
         self._by_lease: dict[str, str] = {}
         self._began_ms: dict[str, int] = {}
         """Hold -> when its duration began to count, for display and for `retry_after_ms`."""
@@ -150,8 +161,10 @@ class HostBook:
         """Before its units are claimed, so that a restart can give them back; it is in no state of its own yet."""
         out.append(Save(LEASE_PREFIX + record.hold, record))
 
-    def forget_hold(self, record: HeldLease, out: Effects) -> None:
-        """It came to nothing before it was proposed."""
+    def let_go(self, claiming: Claiming, out: Effects) -> None:
+        """It comes to nothing before it was proposed."""
+        record = claiming.record
+        self.allotments.withdraw(record.party, record.terms)
         out.append(Forget(LEASE_PREFIX + record.hold))
         self._free_units(record, out)
 
@@ -182,10 +195,19 @@ class HostBook:
         return changed
 
     def withdraw_replacements(self, record: HeldLease, out: Effects) -> None:
-        """Holds that were to take the lease's place."""
+        """Holds that were to take the lease's place, also where their units are still being claimed."""
+        self._withdraw(lambda other: other.replaces == record.hold, out)
+
+    def withdraw_open(self, out: Effects) -> None:
+        """All holds."""
+        self._withdraw(lambda _: True, out)
+
+    def _withdraw(self, which: Callable[[HeldLease], bool], out: Effects) -> None:
         for other in list(self.held.values()):
-            if other.replaces == record.hold and other.state in OPEN:
+            if other.state in OPEN and which(other):
                 self.occurs(other, "withdraw", out)
+        for hold in [hold for hold, one in self.claiming.items() if which(one.record)]:
+            self.let_go(self.claiming.pop(hold), out)
 
     def revoke(self, lease: str, grace_ms: int, why: str, out: Effects) -> None:
         """Its holder is told, and it ends after the grace. A second order can only shorten it."""
@@ -407,13 +429,15 @@ class HostBook:
         twin = HostBook(self.settings, allotments, self.incarnation)
         twin.now_ms = self.now_ms
         twin.held, twin._by_lease = dict(self.held), dict(self._by_lease)
+        twin.claiming = dict(self.claiming)
         twin.uses = self.uses.copy()
         twin._began_ms, twin._measured = dict(self._began_ms), dict(self._measured)
         return twin
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return tuple(repr(self.held[hold]) for hold in sorted(self.held)), self.allotments.key()
+        held = tuple(repr(self.held[hold]) for hold in sorted(self.held))
+        return held, repr(sorted(self.claiming.items())), self.allotments.key()
 
 
 def _with_measure(status: TermStatus, measure: TermStatus | None) -> TermStatus:

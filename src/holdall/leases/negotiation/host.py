@@ -29,7 +29,7 @@ from holdall.leases.negotiation.records import (
 from holdall.leases.negotiation.renewing import Renewing
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.splitting import Splitting
-from holdall.leases.negotiation.states import OPEN, TERMINAL
+from holdall.leases.negotiation.states import TERMINAL
 from holdall.leases.records import FENCE_KEY
 from holdall.machine.contract import (
     BOOT_KEY,
@@ -216,7 +216,7 @@ class HostManager:
             case h.UnitsAre() | h.UnitsShort():
                 self.offering.units(message, out)
             case h.UnitsLost():
-                self.book.units_lost(message.party, message.pool, out)
+                self.offering.units_lost(message, out)
             case m.PassOn():
                 self._of_agent(message.agent, message.asker.holder, message.message, out)
             case m.Revoke():
@@ -319,9 +319,7 @@ class HostManager:
 
     def _drain(self, message: h.Drain, out: Effects) -> None:
         self._keep(msgspec.structs.replace(self.host, draining=True, drain_ms=message.drain_ms), out)
-        for record in list(self.book.held.values()):
-            if record.state in OPEN:
-                self.book.occurs(record, "withdraw", out)
+        self.book.withdraw_open(out)
         self._tell(m.HostLeave(self.settings.host, self._incarnation), out)
         if message.drain_ms is not None:
             out.append(SetTimer(DRAIN_TIMER, message.drain_ms))

@@ -12,7 +12,7 @@ from holdall.leases.fences import Fences
 from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotted, Question, Short
-from holdall.leases.negotiation.book import HostBook
+from holdall.leases.negotiation.book import Claiming, HostBook
 from holdall.leases.negotiation.records import HeldLease
 from holdall.leases.negotiation.states import OPEN
 from holdall.leases.templates import violations
@@ -24,16 +24,6 @@ ROUNDS_SPARE = 64
 """Rounds whose holds are forgotten are looked for when so many more are known than holds."""
 
 
-class _Asking(msgspec.Struct, frozen=True):
-    """A hold whose units are being claimed."""
-
-    record: HeldLease
-    location: Address
-    hold_ms: int
-    left: tuple[int, int]
-    waits: frozenset[str]
-
-
 class Offering:
     """The holds of a host's book, up to their confirmation."""
 
@@ -41,14 +31,13 @@ class Offering:
         self._book, self._fences = book, fences
         self._counter = 0
         self._rounds: dict[tuple[Address, str], tuple[str, tuple[int, int]]] = {}
-        self._asking: dict[str, _Asking] = {}
 
     # ------------------------------------------------------------ proposing
 
     def propose(self, location: Address, message: m.Propose, refused: Short | None, out: Effects) -> None:
         """Answer with what can be held, and hold it; or with why nothing can. The same question has the same answer."""
         known = self._rounds.get((location, message.round))
-        if known is not None and (known[0] in self._asking or known[0] in self._book.held):
+        if known is not None and (known[0] in self._book.claiming or known[0] in self._book.held):
             self._again(location, message, known, out)
             return
         duration, replaced = 0, None
@@ -63,26 +52,18 @@ class Offering:
             self._refuse(location, message.round, short, out)
             return
         if replaced is not None:
-            self.withdraw_replacements(replaced, out)
+            # A lease has one replacement at most that is held; an earlier one makes way.
+            self._book.withdraw_replacements(replaced, out)
         self._hold(location, message, duration, replaced, out)
-
-    def withdraw_replacements(self, record: HeldLease, out: Effects) -> None:
-        """A lease has one replacement at most that is held; an earlier one makes way."""
-        for other in list(self._book.held.values()):
-            if other.replaces == record.hold and other.state in OPEN:
-                self._book.occurs(other, "withdraw", out)
-        for hold in [hold for hold, one in self._asking.items() if one.record.replaces == record.hold]:
-            asking = self._asking.pop(hold)
-            self._let_go(asking, out)
 
     def units(self, message: h.UnitsAre | h.UnitsShort, out: Effects) -> None:
         """An answer to a claim of units. One that comes for a hold that is over is given back by whoever claims them."""
-        asking = self._asking.get(message.party)
+        asking = self._book.claiming.get(message.party)
         if asking is None or message.pool not in asking.waits:
             return
         if isinstance(message, h.UnitsShort):
-            del self._asking[message.party]
-            self._let_go(asking, out)
+            del self._book.claiming[message.party]
+            self._book.let_go(asking, out)
             short = Short("not_free", message.pool, best_possible={message.pool: message.free})
             self._refuse(asking.location, asking.record.round, short, out)
             return
@@ -94,10 +75,19 @@ class Offering:
             record=msgspec.structs.replace(asking.record, terms=statuses),
             waits=asking.waits - {message.pool},
         )
-        self._asking[message.party] = asking
+        self._book.claiming[message.party] = asking
         if not asking.waits:
-            del self._asking[message.party]
+            del self._book.claiming[message.party]
             self._proposed(asking, out)
+
+    def units_lost(self, message: h.UnitsLost, out: Effects) -> None:
+        """Its pool's manager has taken units away: what is held, leased or being put together with them is over."""
+        asking = self._book.claiming.pop(message.party, None)
+        if asking is None:
+            self._book.units_lost(message.party, message.pool, out)
+            return
+        self._book.let_go(asking, out)
+        self._refuse(asking.location, asking.record.round, Short("not_free", message.pool), out)
 
     def _hold(
         self,
@@ -146,7 +136,7 @@ class Offering:
     def _claim_units(
         self, location: Address, message: m.Propose, record: HeldLease, found: Allotted, out: Effects
     ) -> None:
-        asking = _Asking(record, location, message.hold_ms, found.left, frozenset(found.pools))
+        asking = Claiming(record, location, message.hold_ms, found.left, frozenset(found.pools))
         if not found.pools:
             self._proposed(asking, out)
             return
@@ -161,7 +151,7 @@ class Offering:
             for pool in found.pools
         )
         terms = tuple(sorted((*record.terms, *empty), key=lambda one: one.name))
-        self._asking[record.hold] = msgspec.structs.replace(
+        self._book.claiming[record.hold] = msgspec.structs.replace(
             asking, record=msgspec.structs.replace(record, terms=terms)
         )
         for pool in sorted(found.pools):
@@ -169,7 +159,7 @@ class Offering:
             holder = record.asker.holder
             out.append(Send(units, h.WantUnits(record.hold, pool, most, least, record.replaces, holder)))
 
-    def _proposed(self, asking: _Asking, out: Effects) -> None:
+    def _proposed(self, asking: Claiming, out: Effects) -> None:
         record = asking.record
         self._book.lodge(record, out)
         out.append(SetTimer(f"hold/{record.hold}", asking.hold_ms))
@@ -184,12 +174,6 @@ class Offering:
         return m.Proposal(
             record.round, record.hold, record.terms, record.duration, self._book.incarnation, left
         )
-
-    def _let_go(self, asking: _Asking, out: Effects) -> None:
-        """Before it was proposed to anybody."""
-        record = asking.record
-        self._book.allotments.withdraw(record.party, record.terms)
-        self._book.forget_hold(record, out)
 
     def _again(
         self, location: Address, message: m.Propose, known: tuple[str, tuple[int, int]], out: Effects
@@ -228,11 +212,11 @@ class Offering:
 
     def _remember(self, location: Address, round_: str, hold: str, left: tuple[int, int]) -> None:
         known = self._book.held
-        if len(self._rounds) > len(known) + len(self._asking) + ROUNDS_SPARE:
+        if len(self._rounds) > len(known) + len(self._book.claiming) + ROUNDS_SPARE:
             self._rounds = {
                 one: found
                 for one, found in self._rounds.items()
-                if found[0] in known or found[0] in self._asking
+                if found[0] in known or found[0] in self._book.claiming
             }
         self._rounds[location, round_] = hold, left
 
@@ -305,12 +289,12 @@ class Offering:
         """An independent twin on a twin of the book."""
         twin = Offering(book, fences)
         twin._counter = self._counter
-        twin._rounds, twin._asking = dict(self._rounds), dict(self._asking)
+        twin._rounds = dict(self._rounds)
         return twin
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
-        return self._counter, tuple(sorted(self._rounds.items())), repr(sorted(self._asking.items()))
+        return self._counter, tuple(sorted(self._rounds.items()))
 
 
 def _with_units(status: TermStatus, message: h.UnitsAre) -> TermStatus:
