@@ -24,6 +24,9 @@ POOLS_PER_NODE_MAX = 100_000
 UNITS_PER_NODE_MAX = 1_000_000
 PASSES_MAX = 1_000_000
 
+ACCOUNT_DAYS_MIN, ACCOUNT_DAYS_MAX = 366, 36_600
+"""Rows of the last year are kept one by one, as `--since` may cut through them; it goes back no further."""
+
 
 class NodeSettings(msgspec.Struct, frozen=True):
     """`[node]`. `listen` is (host, port), None without HTTP; port 0 lets the system choose."""
@@ -38,6 +41,8 @@ class NodeSettings(msgspec.Struct, frozen=True):
     """Who of other nodes may start commands here: `NODE` or `USER@NODE`, as `parties.run_permission` reads them."""
     run_as: str = ""
     """The user whose commands they are; empty: the one that the node runs as, which must not be root then."""
+    account_days: int = 400
+    """So long what was held stands in the account row by row; older rows are sums."""
 
 
 class BusSettings(msgspec.Struct, frozen=True):

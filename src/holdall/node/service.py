@@ -16,6 +16,7 @@ from holdall.machine.link_orders import AllParts
 from holdall.model.errors import BadConfig, HoldallError
 from holdall.node import boot, paths
 from holdall.node.accounting.account import Account
+from holdall.node.accounting.keeping import Keeping
 from holdall.node.accounting.machines import affiliations, uses
 from holdall.node.admission import Admission
 from holdall.node.bus_end import BusEnd
@@ -108,6 +109,7 @@ class Service:
         self._location: LocationDriver | None = None
         self._obeyed = Obeyed(PolicySettings())
         self._reviewing: Reviewing | None = None
+        self._keeping: Keeping | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._recorder: Recorder | None = None
         self._listener: socket.socket | None = None
@@ -235,6 +237,7 @@ class Service:
         self._reviewing = Reviewing(host, loop.put, lambda: self._obeyed.may_revoke)
         self._admission.begin(loop)
         loop.begin(start.boot, is_first=start.is_blank)
+        self._keeping = Keeping(account, self.settings.node.account_days, self.log, self._fail)
         return ports
 
     async def _open(self) -> None:
@@ -325,6 +328,8 @@ class Service:
         self._stopped.set()
         if self._reviewing is not None:
             self._reviewing.close()
+        if self._keeping is not None:
+            self._keeping.close()
         if self._loop is not None:
             self._loop.stop()
         if self._location is not None:
@@ -454,7 +459,7 @@ def _fixed(settings: Settings) -> tuple[object, ...]:
     """What only a start takes over; the state folder is the one in which the node runs, whatever the file says now."""
     node = settings.node
     return (
-        (node.name, node.listen, node.location, node.run_from, node.run_as),
+        (node.name, node.listen, node.location, node.run_from, node.run_as, node.account_days),
         settings.http,
         settings.bus,
         settings.defaults,

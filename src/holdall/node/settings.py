@@ -19,6 +19,8 @@ from holdall.model.names import is_name, is_unit_name, pool_id, variable_part
 from holdall.node import paths
 from holdall.node.bus_settings import read_bus
 from holdall.node.configured import (
+    ACCOUNT_DAYS_MAX,
+    ACCOUNT_DAYS_MIN,
     PASSES_MAX,
     POOLS_PER_NODE_MAX,
     TTL_MAX_MS_MAX,
@@ -145,7 +147,10 @@ def _node(
     source: Source, values: Mapping[str, object], path: Path | None, state: Path | None, *, with_tls: bool
 ) -> NodeSettings:
     table = Table(
-        source, values, "[node]", known=("name", "listen", "state", "location", "run_from", "run_as")
+        source,
+        values,
+        "[node]",
+        known=("name", "listen", "state", "location", "run_from", "run_as", "account_days"),
     )
     name = table.text("name", host_name())
     if not is_name(name):
@@ -172,6 +177,7 @@ def _node(
         system=system,
         run_from=_run_from(table),
         run_as=_run_as(table),
+        account_days=table.count("account_days", 400, least=ACCOUNT_DAYS_MIN, most=ACCOUNT_DAYS_MAX),
     )
 
 

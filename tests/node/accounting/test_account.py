@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from node.accounting.books import book_key, units
-from node.lab import Lab, lab
+from node.lab import CONFIG, Lab, lab
 from node.waiting import until
 from system.web import Http
 
@@ -25,6 +25,8 @@ from holdall.node.accounting import account as account_module
 from holdall.node.accounting import tables
 from holdall.node.accounting.account import Account
 from holdall.node.accounting.clock import Difference, difference
+from holdall.node.accounting.intervals import Entries, Held, Row
+from holdall.node.clock import wall_ms
 from holdall.node.failpoint import ENV
 from holdall.node.store import JournalBroken, JournalFull, Steps, Store
 
@@ -145,6 +147,38 @@ def test_each_end_of_a_lease_of_units_has_its_name_in_every_form_and_after_a_res
         == {(row["group"], row["term"]) for row in told}
         == set(wanted)
     )
+
+
+@pytest.mark.system
+def test_a_node_that_serves_folds_what_is_older_than_it_keeps(host: Lab) -> None:
+    host.configure(CONFIG.replace("[node]\n", "[node]\naccount_days = 500\n"))
+    host.start("--new")
+    host.kill()
+    store = Store(host.state, durability="process")
+    now_ms, day_ms = wall_ms(), 86_400_000
+    old = [
+        Row(
+            Held(f"lease-{days}", "board", "pool", "ann@lab-1", "lab", unit="b1", fence=1000 - days),
+            now_ms - (days + 1) * day_ms,
+            now_ms - days * day_ms,
+            "released",
+        )
+        for days in (700, 600, 450, 10)
+    ]
+    store.commit({}, beside=tables.steps_of(Entries(tuple(old))))
+    store.close()
+    host.start()
+    until(lambda: "account folded" in host.errors.read_text(), "old rows are sums")
+    until(lambda: "earlier" in {row["group"] for row in rows(host, "--by", "lease")}, "they are told so")
+    (sums,) = rows(host, "--by", "holder")
+    assert (sums["leases"], sums["stretches"], sums["held_ms"]) == (4, 4, 4 * day_ms)
+    groups = {row["group"]: row["leases"] for row in rows(host, "--by", "lease")}
+    assert groups == {"earlier": 2, "lease-450": 1, "lease-10": 1}
+    (month,) = rows(host, "--by", "holder", "--since", "30d")
+    assert (month["leases"], month["held_ms"]) == (1, day_ms)
+    host.kill()
+    host.start()
+    assert rows(host, "--by", "holder") == [sums]
 
 
 @pytest.mark.system

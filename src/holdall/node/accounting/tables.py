@@ -1,10 +1,11 @@
-"""The account's tables in the journal: rows that are only ever added, and what is open. Statements, no decisions."""
+"""The account's tables in the journal: rows that are only ever added, sums of old ones, and what is open. Statements, no decisions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from holdall.model.frames import UsageRow
 from holdall.node.accounting.clock import Difference
 from holdall.node.accounting.intervals import Entries, Held, Row, Stretch, Use
 from holdall.node.store import Steps, Store
@@ -12,6 +13,8 @@ from holdall.node.store import Steps, Store
 CLOCK = "account_clock"
 SLICE = 5_000
 """Rows of one look; between two of them a node does other things."""
+SWEPT_MOST = 1_000
+"""Folded rows that are removed at a time."""
 _COLUMNS = (
     "lease, term, kind, holder, affiliation, amount, unit, fence, revision, began_ms, ended_ms, why, "
     "used, denied, violated_s"
@@ -24,7 +27,13 @@ CREATE TABLE IF NOT EXISTS account (id INTEGER PRIMARY KEY, lease TEXT NOT NULL,
 CREATE TABLE IF NOT EXISTS account_open (name TEXT PRIMARY KEY, stretch BLOB NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER IF NOT EXISTS account_is_not_changed BEFORE UPDATE ON account
   BEGIN SELECT RAISE(ABORT, 'the account is only ever added to'); END;
-CREATE TRIGGER IF NOT EXISTS account_is_not_shortened BEFORE DELETE ON account
+CREATE TABLE IF NOT EXISTS account_sum (grouping TEXT NOT NULL, name TEXT NOT NULL, term TEXT NOT NULL, kind TEXT NOT NULL,
+  leases INTEGER NOT NULL, stretches INTEGER NOT NULL, held_ms TEXT NOT NULL, amount_ms TEXT NOT NULL, used TEXT NOT NULL,
+  denied TEXT NOT NULL, violated_s TEXT NOT NULL, PRIMARY KEY (grouping, name, term)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS account_folded (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL);
+DROP TRIGGER IF EXISTS account_is_not_shortened;
+CREATE TRIGGER account_is_not_shortened BEFORE DELETE ON account
+  WHEN OLD.id > coalesce((SELECT upto FROM account_folded), 0)
   BEGIN SELECT RAISE(ABORT, 'the account is only ever added to'); END;
 """
 
@@ -58,6 +67,57 @@ class Tables:
         for row in self._store.select("SELECT id, ended_ms FROM account ORDER BY id DESC LIMIT 1"):
             return int(row[0]), int(row[1])
         return 0, 0
+
+    def folded(self) -> int:
+        """The number of the last row that stands in sums; rows count from the next one on."""
+        for row in self._store.select("SELECT upto FROM account_folded"):
+            return int(row[0])
+        return 0
+
+    def has_swept(self) -> bool:
+        """Whether no folded row is left."""
+        for row in self._store.select("SELECT min(id) FROM account"):
+            return row[0] is None or int(row[0]) > self.folded()
+        return True
+
+    def sums(self, by: str) -> list[UsageRow]:
+        """What folded rows said together, in this grouping."""
+        found = self._store.select(
+            "SELECT name, term, kind, leases, stretches, held_ms, amount_ms, used, denied, violated_s "
+            "FROM account_sum WHERE grouping = ?",
+            by,
+        )
+        return [
+            UsageRow(
+                name, term, kind, leases, stretches, int(held), amount, int(used), int(denied), int(short), 0
+            )
+            for name, term, kind, leases, stretches, held, amount, used, denied, short in found
+        ]
+
+    def fold_steps(self, upto: int, sums: Mapping[str, Sequence[UsageRow]]) -> Steps:
+        """Rows up to this number stand in these sums, by grouping, from now on."""
+        rows: list[tuple[object, ...]] = [
+            (
+                *(by, one.group, one.term, one.kind, one.leases, one.stretches),
+                *(str(one.held_ms), one.amount_ms, str(one.used), str(one.denied), str(one.violated_s)),
+            )
+            for by, groups in sums.items()
+            for one in groups
+        ]
+        return [
+            ("INSERT OR REPLACE INTO account_sum VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows),
+            ("INSERT OR REPLACE INTO account_folded VALUES (1, ?)", [(upto,)]),
+        ]
+
+    def sweep_steps(self) -> Steps:
+        """Some of the rows that stand in sums are removed."""
+        folded = self.folded()
+        return [
+            (
+                "DELETE FROM account WHERE id IN (SELECT id FROM account WHERE id <= ? ORDER BY id LIMIT ?)",
+                [(folded, SWEPT_MOST)],
+            )
+        ]
 
     def ended_ms(self, number: int) -> int:
         """When the row with this number ended."""

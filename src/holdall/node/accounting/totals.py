@@ -26,6 +26,8 @@ class _Sum:
     def __init__(self) -> None:
         self.kind = ""
         self.leases: set[int] = set()
+        self.more_leases = 0
+        """Of sums that were made before."""
         self.stretches = 0
         self.held_ms = 0
         self.amount_ms = 0
@@ -36,9 +38,9 @@ class _Sum:
 class Totals:
     """Add rows in any order, then read."""
 
-    def __init__(self, by: str, since_ms: int = 0) -> None:
-        """`since_ms`: an instant of the account. Raises KeyError for a `by` that is not in `GROUPS`."""
-        self._key, self._since_ms = GROUPS[by], since_ms
+    def __init__(self, by: str, since_ms: int = 0, *, key: Key | None = None) -> None:
+        """`since_ms`: an instant of the account. `key`: groups in another way. Raises KeyError for a `by` that is not in `GROUPS`."""
+        self._key, self._since_ms = key or GROUPS[by], since_ms
         self._sums: dict[tuple[str, str], _Sum] = {}
 
     def add(self, row: Row, *, open_now: bool = False) -> None:
@@ -57,6 +59,25 @@ class Totals:
         found.violated_s += row.use.violated_s
         found.now += row.held.amount if open_now else 0
 
+    def add_sum(self, known: UsageRow) -> None:
+        """What other rows said together; none of their leases is among those of rows that are added."""
+        found = self._sums.setdefault((known.group, known.term), _Sum())
+        found.kind = known.kind
+        found.more_leases += known.leases
+        found.stretches += known.stretches
+        found.held_ms += known.held_ms
+        found.amount_ms += int(known.amount_ms)
+        found.used += known.used
+        found.denied += known.denied
+        found.violated_s += known.violated_s
+        found.now += known.now
+
+    def discount(self, row: Row) -> None:
+        """The row's lease is counted elsewhere for this row's group."""
+        found = self._sums.get((self._key(row), row.held.term))
+        if found is not None:
+            found.leases.discard(hash(row.held.lease))
+
     def rows(self) -> tuple[UsageRow, ...]:
         """By group and term."""
         return tuple(
@@ -64,7 +85,7 @@ class Totals:
                 group=group,
                 term=term,
                 kind=one.kind,
-                leases=len(one.leases),
+                leases=len(one.leases) + one.more_leases,
                 stretches=one.stretches,
                 held_ms=one.held_ms,
                 amount_ms=str(one.amount_ms),
