@@ -87,7 +87,7 @@ def _strong_weak(
 
 PROTOCOLS: dict[str, Explored] = {
     "chain": Explored(ChainSystem, worlds, chain.RUNS, chain.LONG),
-    "ordered": _by_pool("ordered", ordered.RUNS),
+    "ordered": _by_pool("ordered", ordered.RUNS, ordered.LONG),
     "lanes": _by_pool("lanes", lanes.RUNS, lanes.LONG),
     "lanes-lending": _by_pool(
         "lanes-lending", lanes.LENDING, lanes.LENDING_LONG, patience_ms=0, claimant=lends_twice
