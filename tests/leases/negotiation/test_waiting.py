@@ -43,7 +43,8 @@ def test_what_is_given_back_goes_to_the_first_in_line_and_then_to_the_next() -> 
     assert town.send(THIRD, LM, waits("r2", 60_000, net__tx=NET_HALF)) == [second_told]
     # Asked again, it stands where it stood, and is told so.
     assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == [first_told]
-    heard(town, SECOND), heard(town, THIRD)
+    heard(town, SECOND)
+    heard(town, THIRD)
     town.passes(3000)
     assert heard(town, SECOND) == heard(town, THIRD) == []
     town.send(AGENT, LM, m.ReleaseLease(held.lease))
