@@ -13,6 +13,7 @@ from guardian.guarded import Guarded, alive, until, written_pid
 from holdall.guardian import orders
 from holdall.guardian.clock import boottime_ms
 from holdall.guardian.signals import Signals
+from holdall.guardian.tether import Tether
 from holdall.guardian.wrapper import Wrapper
 from holdall.model import frames
 
@@ -345,3 +346,22 @@ def test_a_wrapper_counts_no_deadline_once_nothing_of_the_command_is_left() -> N
     wrapper._hear(orders.Empty(at_ms=1))
     wrapper._hear(orders.Renewed(sent_ms=1, deadline_ms=2, hard_end_ms=3))
     assert wrapper._vigil.end_ms is None
+
+
+def test_a_connection_that_is_not_greeted_yet_is_waited_for_by_no_clock(node: ScriptedNode) -> None:
+    """Else the guardian would turn round and round for as long as its node is silent, or its host out of reach."""
+    node.greets = False
+    start = orders.Start(
+        key="key", lease=lease_view(), node=str(node.path), ttl_ms=30_000, deadline_ms=None, grace_ms=5_000
+    )
+    line = Tether(start)
+    try:
+        assert (line.wake_ms() or 0) <= boottime_ms()
+        line.tick()
+        node.wait_for_hello(1)
+        assert line.wake_ms() is None
+        node.say(node.welcome(node.hellos[0]))
+        until(lambda: line.read() or line.wake_ms() is not None, "the greeting is read")
+        assert node.hear(frames.Attach).key == "key"
+    finally:
+        line.close()

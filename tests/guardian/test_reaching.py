@@ -108,6 +108,30 @@ def test_who_does_not_read_holds_the_other_one_up_and_loses_nothing(ends: Ends) 
         assert got == b"x" * size
 
 
+def test_last_words_arrive_also_of_one_who_ends_without_having_read_all(ends: Ends) -> None:
+    # More than the sockets between take at once, less than they take together with what is kept.
+    said = b"x" * (UNSENT_BYTES_MAX + 100_000)
+    with ends.open() as (here, there):
+        there.sendall(b"never read")
+        assert here.recv(1) == b"n"
+        here.sendall(said)
+        here.close()
+        there.sendall(b"never heard")
+        assert len(whole(there)) == len(said)
+
+
+def test_without_a_thread_there_is_no_connection_now_and_another_try_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(BlockingIOError, match="no thread can be begun"):
+            begin("https://lab.invalid")
+
+
 def test_an_address_that_can_not_be_reached_is_an_error_at_first_and_an_end_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -140,7 +140,10 @@ class Keeper:
                         self._hear(happening)
 
     def _wake_ms(self) -> int:
-        moments = [self._pulse_at_ms, self.tether.wake_ms()]
+        moments = [self._pulse_at_ms]
+        asking = self.tether.wake_ms()
+        if asking is not None:
+            moments.append(asking)
         if self._empty_ms is not None:
             pass  # nobody is left to be stopped
         elif self.vigil.killing:

@@ -89,11 +89,11 @@ class NodeLine(ABC):
     def wants_to_write(self) -> bool:
         return bool(self._unsent)
 
-    def wake_ms(self) -> int:
-        """When `tick` has something to do, if nothing arrives before."""
+    def wake_ms(self) -> int | None:
+        """When `tick` has something to do, if nothing arrives before; None: nothing before the node has greeted."""
         if self._socket is None:
             return self._connect_at_ms
-        return self._ask_at_ms
+        return self._ask_at_ms if self._greeted else None
 
     def tick(self) -> None:
         """Whatever is due by the clock: connect again, renew, ask again."""

@@ -5,6 +5,7 @@ passes bytes on; when the connection breaks, the socket ends, as that of a node 
 """
 
 import contextlib
+import errno
 import select
 import socket
 import ssl
@@ -34,8 +35,11 @@ def connect(where: str, *, within_s: float) -> socket.socket:
     """Connect and wait for it. Raises OSError for a path, HoldallError for an address."""
     if is_remote(where):
         far = remote.connect(where)
-        near, ours = socket.socketpair()
-        _in_thread(lambda: pass_on(far, ours))
+        try:
+            near = _before_a_thread(lambda ours: pass_on(far, ours))
+        except BaseException:
+            far.close()
+            raise
     else:
         near = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     near.settimeout(within_s)
@@ -51,7 +55,8 @@ def connect(where: str, *, within_s: float) -> socket.socket:
 def begin(where: str) -> socket.socket:
     """Begin to connect, waiting for nothing. Raises OSError for a path; an address that can't be reached ends the socket.
 
-    Whom the node at an address does not let in (any more) reads a Denied first, which is not definite: it was let in before.
+    For an address OSError says that no thread can be begun. Whom the node there does not let in (any more) reads a Denied
+    first, which is not definite: it was let in before.
     """
     if not is_remote(where):
         fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -61,9 +66,8 @@ def begin(where: str) -> socket.socket:
             fresh.close()
             raise
         return fresh
-    near, ours = socket.socketpair()
+    near = _before_a_thread(lambda ours: _reach(where, ours))
     near.setblocking(False)
-    _in_thread(lambda: _reach(where, ours))
     return near
 
 
@@ -88,16 +92,20 @@ def pass_on(far: socket.socket, near: socket.socket) -> None:
             for source, sink, unsent in ((near, far, to_far), (far, near, to_near)):
                 taken = _take(source, unsent)
                 is_open = is_open and taken is not None
-                moved += (taken or 0) + _give(sink, unsent)
+                moved += taken or 0
+                try:
+                    moved += _give(sink, unsent)
+                except (BrokenPipeError, ConnectionResetError):
+                    unsent.clear()  # who has closed hears nothing more; what he said before is still passed on
             if is_open and not moved:
                 _wait(far, near, to_far, to_near)
-        _flush(far, to_far)
-        _flush(near, to_near)
     except OSError:
         pass  # broken: whoever speaks here connects again
     finally:
-        _end(far)
-        _end(near)
+        for sink, unsent in ((far, to_far), (near, to_near)):
+            with contextlib.suppress(OSError):
+                _flush(sink, unsent)
+            _end(sink)
 
 
 def _reach(where: str, ours: socket.socket) -> None:
@@ -123,8 +131,16 @@ def _not_let_in(where: str, problem: Refused) -> str:
     )
 
 
-def _in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="holdall over https", daemon=True).start()
+def _before_a_thread(work: Callable[[socket.socket], None]) -> socket.socket:
+    """One end of a pair, of which the thread has the other. Raises OSError, also where no thread can be begun any more."""
+    near, ours = socket.socketpair()
+    try:
+        threading.Thread(target=work, args=(ours,), name="holdall over https", daemon=True).start()
+    except RuntimeError as problem:
+        near.close()
+        ours.close()
+        raise OSError(errno.EAGAIN, "no thread can be begun") from problem
+    return near
 
 
 def _take(source: socket.socket, unsent: bytearray) -> int | None:
@@ -135,6 +151,8 @@ def _take(source: socket.socket, unsent: bytearray) -> int | None:
         data = source.recv(PIECE_BYTES)
     except _LATER:
         return 0
+    except ConnectionResetError:
+        return None  # it has closed without reading all; what it said before was here first
     unsent += data
     return len(data) or None
 
