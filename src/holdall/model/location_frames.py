@@ -4,6 +4,7 @@ They travel as bytes inside those frames, so that clients which never negotiate 
 ms, and `valid_for_ms` counts from before the client sent what is answered.
 """
 
+import re
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -29,6 +30,8 @@ HOLDER_MAX = 128
 REQUEST_PATTERN = "^[0-9a-z]{8,40}$"
 PART_MARK = "s"
 """Begins the last word of a part's id, where those of other leases are numbers."""
+_OWN_WORDS = re.compile(f"[0-9A-Za-z]+-{PART_MARK}[0-9a-z]+")
+"""After the location, in a part's id: other nodes say it, and it names records and timers."""
 _Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 _Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=ID_MAX)]
 _After: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
@@ -367,7 +370,6 @@ def part_id(lease: str, node: str, request: str) -> str:
 
 def is_part_of(part: str, lease: str) -> bool:
     """Whether it can be the id of a part of this lease, and of nothing else."""
-    last = part.rpartition("-")[2]
-    return (
-        len(part) <= ID_MAX and location_of(part) == location_of(lease) != "" and last.startswith(PART_MARK)
-    )
+    location = location_of(lease)
+    own = part.removeprefix(f"L-{location}-")
+    return len(part) <= ID_MAX and location != "" and own != part and bool(_OWN_WORDS.fullmatch(own))

@@ -1,5 +1,6 @@
 """An agent's side: in time by its own clock, whatever is late or lost."""
 
+import msgspec
 from leases.negotiation.town import AGENT, LM, NET, TTL, Town, all_arrive, at
 
 from holdall.leases.negotiation import agent_messages as a
@@ -239,3 +240,60 @@ def test_a_replacement_takes_the_place_of_its_lease() -> None:
     town.passes(60_000)
     assert active(town) == [lease]
     assert town.count(a.Lost) == 0
+
+
+def test_a_renewal_that_is_refused_changes_nothing_for_those_that_follow() -> None:
+    town = town_of()
+    lease = got(town, want())
+    (refused,) = town.send(OWNER, AGENT, a.RenewNow(lease, 7_200_000))
+    assert refused == a.NotRenewed(lease, "constraint.max", "duration")
+    town.passes(30_000)
+    assert {type(one) for one in town.hears(OWNER)} == {a.NotRenewed, a.Got}
+    assert (active(town), agent(town).held[lease].duration) == ([lease], 10_000)
+    # Nor does one for a shorter time: what is had is had as long as before.
+    (refused,) = town.send(OWNER, AGENT, a.RenewNow(lease, 100))
+    assert refused == a.NotRenewed(lease, "constraint.min", "duration")
+    assert agent(town).left_ms(lease) > 5_000
+    town.passes(30_000)
+    assert (active(town), agent(town).held[lease].duration) == ([lease], 10_000)
+
+
+def test_a_holder_who_asks_for_less_time_and_hears_no_answer_stops_before_its_host_gives_it_away() -> None:
+    """Also where it was a replacement that is shorter."""
+    shorter = LeaseRequest("r2", {"net.tx": RequestedTerm(40_000)}, duration=5_000)
+    for replaces in (False, True):
+        town = town_of()
+        lease = got(town, want(duration=600_000))
+        town.lost = lambda sender, to, message: (
+            to == AGENT and sender != OWNER and not isinstance(message, m.Offer)
+        )
+        asked = a.Want(msgspec.structs.replace(shorter, replaces=lease), take=True)
+        town.send(OWNER, AGENT, asked if replaces else a.RenewNow(lease, 5_000))
+        record = town.host_manager("h1").book.of(lease)
+        assert record is not None
+        assert record.duration == 5_000
+        assert agent(town).left_ms(lease) == 4_800
+        town.lost = lambda sender, to, _message: AGENT in {sender, to} and OWNER not in {sender, to}
+        town.passes(4_800)
+        assert agent(town).held == {}
+        assert active(town) == [lease]
+        town.passes(400)
+        assert active(town) == []
+
+
+def test_a_shorter_time_is_asked_for_again_in_time_and_then_counts() -> None:
+    town = town_of()
+    lease = got(town, want(duration=600_000))
+    town.lost = lambda _from, _to, message: isinstance(message, m.Renewed)
+    assert town.send(OWNER, AGENT, a.RenewNow(lease, 5_000)) == []
+    town.passes(1_000)
+    town.lost = all_arrive
+    town.passes(60_000)
+    assert (active(town), agent(town).held[lease].duration) == ([lease], 5_000)
+    assert 0 < agent(town).left_ms(lease) <= 4_800
+    assert agent(town).key() == agent(town).copy().key()
+    # A longer one again: no earlier question ends it.
+    town.send(OWNER, AGENT, a.RenewNow(lease, 600_000))
+    town.passes(20_000)
+    assert (active(town), agent(town).held[lease].duration) == ([lease], 600_000)
+    assert agent(town).left_ms(lease) > 500_000

@@ -130,6 +130,11 @@ def test_the_same_order_again_is_the_same_split_also_after_a_restart_and_in_anot
         ({"disk": 3_500}, "amount"),
         ({"part": "L-loc1-y-7.1", "net__tx": 1}, "part"),
         ({"part": "L-loc2-y-s1234", "net__tx": 1}, "part"),
+        ({"part": "L-loc1-y-s12/34", "net__tx": 1}, "part"),
+        ({"part": "L-loc1-y-s12|34", "net__tx": 1}, "part"),
+        ({"part": "L-loc1-y-s1234\n", "net__tx": 1}, "part"),
+        ({"part": "L-loc1--s1234", "net__tx": 1}, "part"),
+        ({"part": "L-loc1-y-z-s1234", "net__tx": 1}, "part"),
         ({"part": "L-loc1-y-s" + "1" * 256, "net__tx": 1}, "part"),
         ({"to": "", "net__tx": 1}, "to"),
     ],
@@ -155,7 +160,7 @@ def test_what_is_not_the_askers_or_is_over_is_not_split() -> None:
     town.hears(AGENT)
     assert town.ask(H1, order(first.lease, net__tx=1)) == m.NoSplit(first.lease, PART, "revoking")
     town.ask(H1, m.ReleaseLease(first.lease))
-    assert town.ask(H1, order(first.lease, net__tx=1)) == m.NoSplit(first.lease, PART, "revoking")
+    assert town.ask(H1, order(first.lease, net__tx=1)) == m.NoSplit(first.lease, PART, "ended")
     assert town.ask(LM, order("L-none", net__tx=1)) == m.NoSplit("L-none", PART, "unknown")
 
 
@@ -276,3 +281,56 @@ def test_a_lease_that_is_not_held_here_is_split_by_its_manager_or_not_at_all() -
     town.passes(20_000)
     assert town.hears(OWNER)[-1] == a.NotParted(lease, "L-loc1-x-s2", "no_answer")
     assert agent(town).key() == agent(town).copy().key()
+
+
+def taken_up_anew() -> tuple[Town, str]:
+    """A lease of 40,000 whose holder begins anew."""
+    town = town_of()
+    lease = got(town, want(duration=60_000))
+    town.dies(AGENT)
+    town.comes_up(AGENT)
+    town.hears(OWNER)
+    return town, lease
+
+
+def test_a_lease_that_is_taken_up_while_a_part_is_being_cut_off_it_is_had_without_that_part() -> None:
+    town, lease = taken_up_anew()
+    town.lost = lambda _from, _to, message: isinstance(message, m.SplitLease)
+    assert town.send(OWNER, AGENT, cut_off(lease, 15_000)) == []
+    town.send(OWNER, AGENT, a.TakeUp(lease, 60_000))
+    assert held(town, lease) == 25_000
+    town.lost = all_arrive
+    town.passes(2_000)
+    assert (town.count(m.Split), held(town, lease)) == (1, 25_000)
+    assert town.host_manager("h1").book.allotments.free() == {"net.tx": 60_000}
+
+
+def test_a_split_that_nobody_waits_for_any_more_takes_its_part_all_the_same() -> None:
+    """The order is of before the holder began anew, and comes after the renewal that takes the lease up."""
+    town, lease = taken_up_anew()
+    town.send(OWNER, AGENT, a.TakeUp(lease, 60_000))
+    assert held(town, lease) == 40_000
+    town.send(AGENT, H1, order(lease, net__tx=15_000))
+    assert held(town, lease) == 25_000
+    # Once more, late: it tells nothing new, and gives nothing back.
+    again = next(one for _, _, one in town.said if isinstance(one, m.Split))
+    town.send(OWNER, AGENT, a.RenewNow(lease))
+    town.send(H1, AGENT, again)
+    assert held(town, lease) == 25_000
+
+
+def test_a_part_of_a_part_of_a_part_has_no_longer_name_than_the_first() -> None:
+    town = host_of()
+    lease = gets(town, wish(duration=60_000, net__tx=60_000)).lease
+    sizes: set[int] = set()
+    for number in range(10, 40):
+        part = f"L-loc1-x-s{number}"
+        split(town, order(lease, part, "x/agent", net__tx=50_000 - number * 1_000))
+        lease = part
+        shares = town.host_manager("h1").book.allotments.sharings["net.tx"]
+        names = {len(name) for name in town.kept[H1]} | {len(one) for one in shares.parts}  # type: ignore[attr-defined]
+        sizes.add(max(names))
+    assert len(sizes) == 1
+    assert free(town) == 40_000
+    town.passes(61_200)
+    assert free(town) == 100_000

@@ -77,6 +77,8 @@ class Agent:
         """Lease -> the duration that renewals ask for."""
         self._accepts: dict[str, int] = {}
         """Lease -> the count under which its acceptance was first sent."""
+        self._shorter: dict[tuple[str, int], tuple[int, int]] = {}
+        """(lease, duration) that was asked for and is shorter than what is had -> counts of the first and last such question."""
         self._parting = Parting()
         self._count = 0
         self._turn = 0
@@ -120,7 +122,10 @@ class Agent:
     def left_ms(self, lease: str) -> int:
         """How long a lease that is held may be used from now on, if no renewal is answered any more."""
         held = self.held.get(lease)
-        return 0 if held is None else self._deadlines.left_ms(lease, held.duration, self._now_ms)
+        if held is None:
+            return 0
+        durations = [held.duration, *(duration for one, duration in self._shorter if one == lease)]
+        return min(self._deadlines.left_ms(lease, duration, self._now_ms) for duration in durations)
 
     def until_ms(self, lease: str) -> int:
         """The same as a time of CLOCK_BOOTTIME; 0 for one that is not held."""
@@ -135,6 +140,7 @@ class Agent:
             tuple(sorted(self._taking_up.items())),
             tuple(sorted(self._asked_ms.items())),
             tuple(sorted(self._accepts.items())),
+            tuple(sorted(self._shorter.items())),
             self._parting.key(),
             self._deadlines.key(),
             self._count,
@@ -149,6 +155,7 @@ class Agent:
         twin._releasing, twin._asked_ms = dict(self._releasing), dict(self._asked_ms)
         twin._taking_up, twin._parting = dict(self._taking_up), self._parting.copy()
         twin._accepts, twin._deadlines = dict(self._accepts), self._deadlines.copy()
+        twin._shorter = dict(self._shorter)
         return twin
 
     # ------------------------------------------------------------ messages
@@ -269,6 +276,7 @@ class Agent:
         offer = wanted.offer
         self._count += 1
         if offer.lease in self.held:
+            self._may_get_shorter(offer.lease, offer.duration, out)
             self._deadlines.sent(offer.lease, (offer.duration,), self._count, self._now_ms, out)
         else:
             self._deadlines.begins(offer.lease, offer.duration, self._count, self._now_ms, out)
@@ -292,8 +300,11 @@ class Agent:
         wanted = self._taken(lease)
         if wanted is None or wanted.offer is None or wanted.offer.revision != revision:
             return
+        count = self._accepts.get(lease, 0)
         self._drop_wanted(wanted, out)
-        if lease not in self.held:
+        if lease in self.held:
+            self._settled(lease, count, count)
+        else:
             self._deadlines.over(lease, wanted.offer.duration)
             self._deadlines.leaves(lease)
         reason = "lapsed" if isinstance(message, m.Lapsed) else "stale_revision"
@@ -319,6 +330,7 @@ class Agent:
             self._deadlines.over(lease, before.duration)
         self._deadlines.answered(lease, (duration,), count)
         self.held[lease] = self._parting.told(document)
+        self._settled(lease, 0, count)
         self._asked_ms[lease] = duration
         out.append(SetTimer(f"renew/{lease}", max(1, duration * 2 // 5), spread_ms=duration // 10))
         out.append(SetTimer(f"rebind/{lease}", max(1, duration * 7 // 8)))
@@ -329,8 +341,32 @@ class Agent:
     ) -> None:
         duration = self._asked_ms[lease]
         self._count += 1
+        if self._may_get_shorter(lease, duration, out):
+            out.append(SetTimer(f"renew/{lease}", max(1, duration // 8)))
+            out.append(SetTimer(f"rebind/{lease}", max(1, duration // 2)))
         self._deadlines.sent(lease, (duration,), self._count, self._now_ms, out)
         out.append(Send(to, m.RenewLeases(self._count, (m.Renewal(lease, terms),), duration)))
+
+    def _may_get_shorter(self, lease: str, duration: int, out: Effects) -> bool:
+        """Its host may grant less time than is had long before that is heard: then no more is had from when it was asked.
+
+        True: nothing so short was under way.
+        """
+        if duration >= self.held[lease].duration:
+            return False
+        first = self._shorter.get((lease, duration), (self._count, 0))[0]
+        self._shorter[lease, duration] = first, self._count
+        self._deadlines.begins(lease, duration, self._count, self._now_ms, out)
+        return first == self._count
+
+    def _settled(self, lease: str, since: int, until: int) -> None:
+        """What came of all questions with these counts is known."""
+        held = self.held.get(lease)
+        for (one, duration), (first, last) in list(self._shorter.items()):
+            if one == lease and since <= first and last <= until:
+                del self._shorter[one, duration]
+                if held is None or held.duration != duration:
+                    self._deadlines.over(lease, duration)
 
     def _takes_up(self, message: a.TakeUp, out: Effects) -> None:
         lease, duration = message.lease, message.duration
@@ -374,6 +410,7 @@ class Agent:
             if message.document.revision > held.revision:
                 self._answered(message.document, message.count, out)
             return
+        self._settled(lease, message.count, message.count)
         from_host = sender == self._host(held.host)
         if message.reason == "ended" or (message.reason == "unknown" and from_host):
             self._lose(lease, "ended", out)
@@ -383,6 +420,8 @@ class Agent:
                 self._asked_ms[lease] = shorter
                 self._renew(lease, sender, out)
         elif message.reason != "unknown":
+            if all(one != lease for one, _ in self._shorter):
+                self._asked_ms[lease] = held.duration  # it goes on as it was
             out.append(self._tell(a.NotRenewed(lease, message.reason, message.term, message.rule)))
 
     def _warned(self, message: m.Revoking, out: Effects) -> None:
@@ -423,7 +462,11 @@ class Agent:
     def _parted(self, part: str, answer: m.Split | m.NoSplit, out: Effects) -> None:
         lease = answer.rest.lease if isinstance(answer, m.Split) else answer.lease
         if part not in self._parting.orders or self._parting.orders[part].lease != lease:
-            return  # answered before
+            held = self.held.get(lease)
+            if isinstance(answer, m.Split) and held is not None and answer.rest.revision > held.revision:
+                # Answered before, or of an order that was given up, or from before this agent began.
+                self.held[lease] = self._parting.told(answer.rest)
+            return
         left = self._parting.answered(part, answer.rest if isinstance(answer, m.Split) else None)
         if left is not None and lease in self.held:
             self.held[lease] = left
@@ -477,6 +520,7 @@ class Agent:
     def _stop(self, held: LeaseDocument, out: Effects) -> None:
         """Not used any more; its deadlines mean nothing."""
         del self.held[held.lease]
+        self._settled(held.lease, 0, self._count)
         self._parting.lost(held.lease)
         self._asked_ms.pop(held.lease, None)
         self._deadlines.over(held.lease, held.duration)

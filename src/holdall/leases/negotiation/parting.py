@@ -32,7 +32,8 @@ class Parting:
 
     def told(self, document: LeaseDocument) -> LeaseDocument:
         """A host tells how a lease stands; what is had of it."""
-        if document.lease in self._whole:
+        # Also of one that was not held when the order was given: the host may have obeyed before or after it said this.
+        if document.lease in self._whole or any(True for _ in self._of(document.lease)):
             self._whole[document.lease] = document
         return self.left(document.lease) or document
 

@@ -55,8 +55,10 @@ class Splitting:
         if record is None:
             return Short("unknown", "")
         left_ms = self._book.document(record).remaining_ms
-        if record.state != "active" or record.revoked_after_ms is not None or left_ms < 1:
-            return Short("ended" if record.revoked_after_ms is None else "revoking", "")
+        if left_ms < 1:
+            return Short("ended", "")
+        if record.revoked_after_ms is not None:
+            return Short("revoking", "")
         if not is_part_of(message.part, message.lease):
             return Short("part", "")
         if part is not None:
@@ -139,10 +141,9 @@ def _rest(record: HeldLease, amounts: Mapping[str, int]) -> HeldLease:
 
 
 def _part(record: HeldLease, message: m.SplitLease, left_ms: int) -> HeldLease:
-    hold = f"{record.hold}/{message.part}"
     unit = {one.name: one.unit for one in record.terms}
     return HeldLease(
-        hold,
+        message.part,  # which names no other hold or part
         "active",
         message.to_address,
         message.to,
@@ -153,7 +154,7 @@ def _part(record: HeldLease, message: m.SplitLease, left_ms: int) -> HeldLease:
             for name, amount in sorted(message.amounts.items())
         ),
         left_ms,
-        hold,
+        message.part,
         lease=message.part,
         revision=1,
     )
