@@ -1,9 +1,10 @@
 """Old rows become sums: whatever was held, what is told of it before is told of it after, crashes included."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -56,6 +57,15 @@ class Years:
     def left(self) -> int:
         (row,) = self.store.select("SELECT count(*) FROM account")
         return int(row[0])
+
+
+def rest_of(question: Coroutine[Any, Any, object]) -> object:
+    """What comes of it."""
+    while True:
+        try:
+            question.send(None)
+        except StopIteration as end:
+            return end.value
 
 
 def by_lease_together(rows: Mapping[tuple[str, str], UsageRow]) -> dict[str, list[int]]:
@@ -153,13 +163,21 @@ def test_a_question_under_way_hears_of_each_row_once_while_rows_are_folded(
     years.now_ms += 1000 * DAY_MS
     before = years.told("pool")
 
-    async def both() -> tuple[object, int]:
-        question = asyncio.create_task(years.account.answer(Ask(1, "usage", "pool")))
-        return await asyncio.gather(question, years.account.keep(400))
+    question = years.account.answer(Ask(1, "usage", "pool"))
+    question.send(None)  # it has read the sums and the first rows
 
-    frames, folded = asyncio.run(both())
-    assert (frames, folded, years.left()) == ((Listing(1, usage=tuple(before.values()), more=False),), 10, 1)
-    assert years.told("pool") == before
+    async def folds_meanwhile() -> None:
+        keeping = asyncio.create_task(years.account.keep(400))
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not keeping.done()
+        keeping.cancel()
+
+    asyncio.run(folds_meanwhile())
+    assert (tables.Tables(years.store).folded(), years.left()) == (10, 11)
+    assert rest_of(question) == (Listing(1, usage=tuple(before.values()), more=False),)
+    # Nobody asks any more: what is folded leaves.
+    assert (years.keep(), years.left(), years.told("pool")) == (0, 1, before)
     years.store.close()
 
 
