@@ -39,6 +39,8 @@ class Place:
         self.document = document()
         self.valid_for_ms = 60_000
         self.knows, self.reason, self.warned = True, "", ""
+        self.refusals: list[f.ToClient] = []
+        """Of those who want the lease taken up."""
         self.uses: list[f.TellUse] = []
         self.said: list[f.FromClient] = []
         self._over = threading.Event()
@@ -67,6 +69,8 @@ class Place:
                 if not self.knows:
                     return f.Held((f.HeldLease(lease, reason=self.reason or "unknown"),))
                 return f.Held((f.HeldLease(lease, self.valid_for_ms, self.document, warned=self.warned),))
+            case f.RenewLease() if self.refusals:
+                return self.refusals.pop(0)
             case f.RenewLease():
                 self.knows = True
                 return f.LeaseIs(self.document, self.valid_for_ms)
@@ -213,6 +217,45 @@ def test_a_node_that_has_begun_anew_is_asked_to_take_the_lease_up(place: Place) 
         command.tell(orders.StopCommand("enough"))
         command.report(orders.Stopping)
         assert command.report(orders.Ended).released == "released"
+
+
+def test_a_location_that_has_begun_anew_and_does_not_know_the_lease_yet_ends_nothing(place: Place) -> None:
+    place.refusals = [f.Over("L-prague-a-1.1", "unknown")]
+    with guarded(place, *SLEEPS) as command:
+        command.report(orders.Started)
+        place.knows = False
+        until(lambda: place.knows and isinstance(place.said[-1], f.TellUse), "it is asked again, and used on")
+        assert place.said.count(f.RenewLease("L-prague-a-1.1", 60_000)) == 2
+        command.tell(orders.StopCommand("enough"))
+        assert command.report(orders.Stopping).reason == "asked"
+        assert command.report(orders.Ended).released == "released"
+
+
+def test_a_lease_that_is_being_taken_away_as_its_node_begins_anew_ends_its_command(place: Place) -> None:
+    place.refusals = [f.NoOffer("revoking")]
+    with guarded(place, *SLEEPS) as command:
+        command.report(orders.Started)
+        place.knows = False
+        stopping = command.report(orders.Stopping)
+        assert (stopping.reason, stopping.text) == ("revoked", "the lease is being taken away")
+        command.report(orders.Ended)
+
+
+def test_a_lease_that_somebody_shortens_counts_for_less_from_then_on(place: Place) -> None:
+    """What was confirmed before it was shortened does not keep the command alive when its node is silent."""
+    place.document = document(stay=10**9)
+    with guarded(place, *SLEEPS, grace_ms=5_000, deadline_in_ms=600_000) as command:
+        command.report(orders.Started)
+        told = len(place.uses)
+        until(lambda: len(place.uses) > told + 2, "the long time is confirmed")
+        place.document = msgspec.structs.replace(place.document, duration=4_000, revision=2)
+        place.valid_for_ms = 4_000
+        told = len(place.uses)
+        until(lambda: len(place.uses) > told + 8, "it is renewed for the short time, again and again")
+        place.valid_for_ms = 0
+        stopping = command.report(orders.Stopping)
+        assert stopping.reason == "not-renewed"
+        command.report(orders.Ended)
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,8 @@ class Keeper:
             self.lease_file.lease = confirmed.lease
         if confirmed.document is not None:
             self._regrant(confirmed.document)
+        if confirmed.is_shorter and confirmed.document is not None:
+            self.vigil.shorten(confirmed.document.duration)
         self.vigil.renew(deadline_ms=confirmed.deadline_ms, hard_end_ms=confirmed.hard_end_ms)
         if not self.silence.excused:  # a suspended wrapper reads nothing for hours
             self._say(
@@ -186,6 +188,7 @@ class Keeper:
                     sent_ms=confirmed.sent_ms,
                     deadline_ms=confirmed.deadline_ms,
                     hard_end_ms=confirmed.hard_end_ms,
+                    is_shorter=confirmed.is_shorter,
                 )
             )
         self._write_lease_file("active" if self.vigil.reason is None else "stopping")

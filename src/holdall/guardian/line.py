@@ -34,6 +34,8 @@ class Confirmed(msgspec.Struct, frozen=True):
     lease: frames.LeaseView | None = None
     document: LeaseDocument | None = None
     """Of a negotiated lease: what it grants from now on."""
+    is_shorter: bool = False
+    """It has been renewed for less time than before: what was confirmed earlier does not count any more."""
 
 
 class Over(msgspec.Struct, frozen=True):

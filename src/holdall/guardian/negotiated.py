@@ -15,7 +15,8 @@ from holdall.model.terms import LeaseDocument, TermUse
 SHARE = 4
 """So often within its duration the lease is said to be used."""
 TELL_MS_MAX = 1_000
-"""What a command has used is told at least so often."""
+"""What a command has used is told at least so often, and heard what others did with the lease: ended, cut or shortened it."""
+BEAT_MS_LEAST = 50
 TAKE_UP_MS = 2_000
 """A node that has begun anew is asked to take the lease up, and again after so long."""
 
@@ -24,10 +25,8 @@ class NegotiatedTether(NodeLine):
     """`document`: as the host had it at the last renewal that is known here."""
 
     def __init__(self, start: Start, document: LeaseDocument) -> None:
-        every_ms = document.duration // SHARE
-        if start.has_command_terms:
-            every_ms = min(every_ms, TELL_MS_MAX)
-        super().__init__(start, beat_every_ms=max(every_ms, 50))
+        every_ms = min(document.duration // SHARE, TELL_MS_MAX)
+        super().__init__(start, beat_every_ms=max(every_ms, BEAT_MS_LEAST))
         self.document = document
         self.lead_ms = start.grace_ms
         """So long before the deadline something is due: until then it is asked again and again."""
@@ -77,8 +76,12 @@ class NegotiatedTether(NodeLine):
                 return self._confirmed(sent, document, valid_for_ms)
             case f.Over(_, reason) if self._exit is not None:
                 return [GivenBack(reason)]
+            case f.Over(_, "unknown"):
+                return []  # its location may have begun anew, too: what was confirmed counts, and it is asked again
             case f.Over(_, reason):
                 return [Over("lost", f"the lease is over: {reason}")]
+            case f.NoOffer("revoking"):
+                return [Revoked("the lease is being taken away")]
             case _:
                 return []  # not renewed now: what was confirmed counts, and it is asked again
 
@@ -98,7 +101,9 @@ class NegotiatedTether(NodeLine):
     def _confirmed(self, sent: int, document: LeaseDocument, valid_for_ms: int) -> list[Happening]:
         if valid_for_ms <= 0:
             return []
+        is_shorter = document.duration < self.document.duration
         self.document = document
+        self.beat_every_ms = max(min(self.beat_every_ms, document.duration // SHARE), BEAT_MS_LEAST)
         deadline_ms = sent + valid_for_ms
         self._ask_in_time(deadline_ms, self.lead_ms)
-        return [Confirmed(sent, deadline_ms, document=document)]
+        return [Confirmed(sent, deadline_ms, document=document, is_shorter=is_shorter)]

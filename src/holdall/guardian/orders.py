@@ -106,6 +106,8 @@ class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
     sent_ms: int
     deadline_ms: int
     hard_end_ms: int | None
+    is_shorter: bool = False
+    """What was confirmed before does not count any more."""
 
 
 class Regranted(msgspec.Struct, frozen=True, tag="regranted"):

@@ -7,6 +7,9 @@ counts: the renewed deadline, or the hard end (`for`).
 
 import enum
 
+from holdall.guardian.grace import negotiated_grace_ms
+from holdall.model.terms import BEFORE_END_SHARE
+
 
 class Reason(enum.StrEnum):
     """Why a guardian ends a command."""
@@ -87,6 +90,13 @@ class Vigil:
         """
         self.deadline_ms = deadline_ms if self.deadline_ms is None else max(self.deadline_ms, deadline_ms)
         self.hard_end_ms = hard_end_ms
+
+    def shorten(self, duration_ms: int) -> None:
+        """The lease lives for no longer than this by now, whatever was confirmed before; `renew` tells until when."""
+        self.deadline_ms = None
+        self.grace_ms = min(self.grace_ms, negotiated_grace_ms(duration_ms))
+        if self._warn_renewed_ms is not None:
+            self._warn_renewed_ms = min(self._warn_renewed_ms, duration_ms // BEFORE_END_SHARE)
 
     def stop(self, reason: Reason, now_ms: int) -> bool:
         """Begin to end the command. False when that had begun before: the first reason stays."""

@@ -170,7 +170,9 @@ class Wrapper:
 
     def _hear(self, report: orders.FromGuardian) -> None:
         match report:
-            case orders.Renewed(_, deadline_ms, hard_end_ms) if not self._is_empty:
+            case orders.Renewed(_, deadline_ms, hard_end_ms, is_shorter) if not self._is_empty:
+                if is_shorter:
+                    self._vigil.deadline_ms = None
                 self._vigil.renew(deadline_ms=deadline_ms, hard_end_ms=hard_end_ms)
             case orders.Started(pid):
                 self._command_pid = pid
