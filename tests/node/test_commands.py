@@ -226,9 +226,11 @@ LEASE = RunLease("L" * 26, ("gpu/0@lab-b#7",))
         (b"", []),
         (b"nonsense", []),
         (b'{"lease": 1}', []),
+        (b'{"lease": "\xff"}', []),
+        (b'{"else": ' + b"[" * 4000, []),
         (b"x" * (LEASE_BYTES_MAX + 1), []),
     ],
-    ids=["told", "nothing", "no-json", "another-type", "too-long"],
+    ids=["told", "nothing", "no-json", "another-type", "no-text", "too-deep", "too-long"],
 )
 def test_the_lease_of_a_run_is_told_once_before_its_end_whatever_else_is_written_there(
     play: Play, told: bytes, known: list[JobReport]

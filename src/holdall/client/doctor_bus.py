@@ -13,6 +13,7 @@ import msgspec
 
 from holdall.client.finding import Finding
 from holdall.model import frames
+from holdall.model.decoding import decoded
 from holdall.model.durations import show_duration
 from holdall.model.errors import BadConfig
 
@@ -187,7 +188,7 @@ def _connection(settings: "Settings") -> Iterator[Finding]:
     connection = HTTPConnection(host, port, timeout=_WITHIN_S)
     try:
         connection.request("GET", "/healthz")
-        told = msgspec.json.decode(connection.getresponse().read(_HEALTH_BYTES_MAX), type=_Health)
+        told = decoded(msgspec.json.Decoder(_Health).decode, connection.getresponse().read(_HEALTH_BYTES_MAX))
     except (OSError, HTTPException, msgspec.DecodeError):
         return
     finally:

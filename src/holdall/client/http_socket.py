@@ -12,6 +12,7 @@ import msgspec
 from holdall.client.address import no_answer
 from holdall.guardian.reaching import is_remote
 from holdall.guardian.remote import open_connection
+from holdall.model.decoding import decoded
 from holdall.model.errors import BY_CODE, BadSpec, HoldallError, Refused, Unreachable
 from holdall.node.paths import HTTP_SOCKET_NAME
 
@@ -54,7 +55,7 @@ def ask_http(
     with _answer(where, method, path, data, kind) as answer:
         text = answer.read(ANSWER_BYTES_MAX)
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return decoded(msgspec.json.Decoder(dict[str, Any]).decode, text)
     except msgspec.DecodeError:
         raise _unexpected(where) from None
 
@@ -67,7 +68,8 @@ def pieces_http(where: str | Path, path: str) -> Iterator[bytes]:
             left -= len(piece)
             yield piece
         if left > 0:
-            raise http.client.IncompleteRead(b"", left)
+            text = f"the node at {where} ended in the middle of its answer: {left:,} bytes are missing. Ask again"
+            raise Unreachable(text, definite=False)
 
 
 @contextlib.contextmanager
@@ -93,7 +95,7 @@ def _answer(
 
 def _problem(where: str | Path, text: bytes) -> HoldallError:
     try:
-        told = msgspec.json.decode(text, type=_Problem)
+        told = decoded(msgspec.json.Decoder(_Problem).decode, text)
     except msgspec.DecodeError:
         return _unexpected(where)
     if told.code == "unauthorized":

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdall.model.decoding import decoded
 from holdall.model.errors import BY_CODE, BadSpec, HoldallError, Refused, Unreachable
 
 TOKEN_ENV = "HOLDALL_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
@@ -147,7 +148,7 @@ def _body(made: socket.socket) -> bytes:
 
 def _refusal(body: bytes, url: str) -> HoldallError:
     try:
-        problem = msgspec.json.decode(body, type=_Problem)
+        problem = decoded(msgspec.json.Decoder(_Problem).decode, body)
     except msgspec.DecodeError:
         return Unreachable(f"what answers at {url} is no node, or an older one")
     text = f"{url}: {problem.detail}"

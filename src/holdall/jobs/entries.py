@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdall.jobs.spec import Kind, Verdict
+from holdall.model.decoding import decoded
 
 TEXT_MAX = 500
 JobVerdict: TypeAlias = Literal["succeeded", "failed", "cancelled"]
@@ -96,4 +97,4 @@ def encode_entry(entry: Entry) -> bytes:
 
 def decode_entry(data: bytes) -> Entry:
     """Raises msgspec.DecodeError on what `encode_entry` can't have written."""
-    return _decoder.decode(data)
+    return decoded(_decoder.decode, data)

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdall.model.decoding import decoded
+
 TASKS_MAX = 500
 INSTANCES_MAX = 2_000
 """Tasks of a job, each counted once for every item of its `foreach`."""
@@ -161,4 +163,4 @@ def encode_job(job: JobSpec) -> bytes:
 
 def decode_job(data: bytes) -> JobSpec:
     """Raises msgspec.DecodeError on everything that `encode_job` can't have written."""
-    return msgspec.json.decode(data, type=JobSpec)
+    return decoded(msgspec.json.Decoder(JobSpec).decode, data)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdall.model.decoding import decoded
 from holdall.model.job_frames import FromJobs, ToJobs
 from holdall.model.listings import KnownNode as KnownNode  # noqa: PLC0414 - part of this conversation
 from holdall.model.listings import LogRow as LogRow  # noqa: PLC0414 - part of this conversation
@@ -504,9 +505,9 @@ def pack(frame: ToNode | FromNode) -> bytes:
 
 def read_request(body: bytes) -> ToNode:
     """A client's frame. Raises msgspec.DecodeError (incl. ValidationError) when it is none."""
-    return _to_node.decode(body)
+    return decoded(_to_node.decode, body)
 
 
 def read_answer(body: bytes) -> FromNode:
     """A node's frame. Raises msgspec.DecodeError (incl. ValidationError) when it is none."""
-    return _from_node.decode(body)
+    return decoded(_from_node.decode, body)

@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from holdall.model.decoding import decoded
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
 from holdall.model.names import NEEDS_MAX
 from holdall.model.quantities import AMOUNT_MAX
@@ -353,7 +354,7 @@ def read_question(body: bytes) -> FromClient:
 
 def read_answer(body: bytes) -> ToClient:
     """What a node answers. Raises msgspec.DecodeError (incl. ValidationError) when it is none."""
-    return _to_client.decode(body)
+    return decoded(_to_client.decode, body)
 
 
 def location_of(lease: str) -> str:

@@ -13,6 +13,7 @@ from io import FileIO
 
 import msgspec
 
+from holdall.model.decoding import decoded
 from holdall.model.errors import Refused
 from holdall.model.run_frames import GRANT_ENV, LEASE_BYTES_MAX, PIECE_BYTES_MAX, WINDOW, RunLease, Stream
 from holdall.node.command_line import Surroundings, command_line
@@ -225,7 +226,7 @@ class Job:
         try:
             told = await reader.read(LEASE_BYTES_MAX)
             with contextlib.suppress(msgspec.DecodeError):  # it is the user's process, and may say anything
-                lease = msgspec.json.decode(told, type=RunLease)
+                lease = decoded(msgspec.json.Decoder(RunLease).decode, told)
                 if not self._is_stopped:
                     self.answer(JobLeased(self.order.job, lease))
         finally:
