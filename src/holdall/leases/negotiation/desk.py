@@ -124,7 +124,8 @@ class Desk:
     def knows(self, document: LeaseDocument, out: Effects, asker: Asker | None = None) -> None:
         """Its host says so. What is older than what is known, is no news."""
         if asker is not None:
-            self._askers[asker.holder] = asker
+            # Of a part that was cut off for him: what he said of himself tells more.
+            self._askers.setdefault(asker.holder, asker)
         known = self.leases.get(document.lease)
         if known is not None and known.revision > document.revision:
             return
@@ -164,6 +165,11 @@ class Desk:
             out.append(SetTimer(f"lease/{lease}", self._life_ms(known.duration)))
         else:
             self._presume_over(lease, out)
+
+    def asks(self, asker: Asker) -> None:
+        """Somebody who has leases, as his node vouches for him now."""
+        if asker.holder in self._askers:
+            self._askers[asker.holder] = asker
 
     def holdings(self, without: str | None = None) -> list[Holding]:
         """What everybody has at the location, offers included, but for the lease `without`; for a policy's limits."""

@@ -16,7 +16,7 @@ from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotments, Short
 from holdall.leases.negotiation.book import HostBook
-from holdall.leases.negotiation.interfaces import Askers, ByAddress, Policy, Sharing
+from holdall.leases.negotiation.interfaces import Asker, Askers, ByAddress, Policy, Sharing
 from holdall.leases.negotiation.offering import Offering
 from holdall.leases.negotiation.records import (
     LEASE_PREFIX,
@@ -218,7 +218,7 @@ class HostManager:
             case h.UnitsLost():
                 self.offering.units_lost(message, out)
             case m.PassOn():
-                self._of_agent(message.agent, message.asker.holder, message.message, out)
+                self._of_agent(message.agent, message.asker, message.message, out)
             case m.Revoke():
                 self.book.revoke(message.lease, message.grace_ms, message.why, out)
             case m.Welcome():
@@ -242,12 +242,13 @@ class HostManager:
                 out.append(CancelTimer(DRAIN_TIMER))
                 self._hello(out)
             case _:
-                self._of_agent(sender, self._askers.asker(sender).holder, message, out)
+                self._of_agent(sender, self._askers.asker(sender), message, out)
 
-    def _of_agent(self, agent: Address, holder: str, message: Message, out: Effects) -> None:
+    def _of_agent(self, agent: Address, asker: Asker, message: Message, out: Effects) -> None:
+        holder = asker.holder
         match message:
             case m.RenewLeases():
-                self.renewing.renew(agent, holder, message, out)
+                self.renewing.renew(agent, asker, message, out)
             case m.SplitLease():
                 self.splitting.split(agent, holder, message, out)
             case m.ReleaseLease():

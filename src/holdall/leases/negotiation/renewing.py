@@ -11,6 +11,7 @@ import msgspec
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotted, Question, Short
 from holdall.leases.negotiation.book import HostBook
+from holdall.leases.negotiation.interfaces import Asker
 from holdall.leases.negotiation.records import HeldLease
 from holdall.leases.templates import violations
 from holdall.machine.contract import Address, Send
@@ -26,10 +27,10 @@ class Renewing:
 
     # ------------------------------------------------------------ renewal
 
-    def renew(self, agent: Address, holder: str, message: m.RenewLeases, out: Effects) -> None:
-        """Each lease of the batch by itself."""
+    def renew(self, agent: Address, asker: Asker, message: m.RenewLeases, out: Effects) -> None:
+        """Each lease of the batch by itself, as one of who asks now: his groups may be others, or were not known before."""
         for renewal in message.renewals:
-            found = self._one(holder, renewal, message.duration, out)
+            found = self._one(asker, renewal, message.duration, out)
             if isinstance(found, HeldLease):
                 document = self._book.document(found)
                 answer = m.Renewed(message.count, renewal.lease, document)
@@ -45,11 +46,12 @@ class Renewing:
                 )
             out.append(Send(agent, answer))
 
-    def _one(self, holder: str, renewal: m.Renewal, duration: int, out: Effects) -> HeldLease | Short:
+    def _one(self, asker: Asker, renewal: m.Renewal, duration: int, out: Effects) -> HeldLease | Short:
         book = self._book
-        record = book.of(renewal.lease, holder)
+        record = book.of(renewal.lease, asker.holder)
         if record is None or record.state != "active" or record.revoked_after_ms is not None:
             return _not_renewable(record)
+        record = msgspec.structs.replace(record, asker=asker)
         wanted = self._wanted(record, renewal.terms)
         if isinstance(wanted, Short):
             return wanted
