@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import Response, StreamingResponse
 
 from holdall.http import words
 from holdall.http.api import Asking
-from holdall.http.mirror import LISTENERS_MAX, Event, Full, Mirror
+from holdall.http.mirror import LISTENERS_MAX, Event, Full
 from holdall.http.problems import Problem
 
 STILL_HERE_S = 15.0
@@ -27,12 +28,23 @@ async def events(asking: Asking) -> Response:
             "busy", f"{LISTENERS_MAX} streams are open; at most so many", retry_after_ms=5000
         ) from None
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_lines(first, stream, mirror), 200, headers, "text/event-stream")
+    lines = lines_of(first, stream, lambda: _may_still(asking))
+    return StreamingResponse(lines, 200, headers, "text/event-stream")
 
 
-async def _lines(first: list[Event], stream: AsyncIterator[Event], mirror: Mirror) -> AsyncIterator[bytes]:
-    """Events as lines; a comment when nothing has happened for a while."""
-    del mirror
+def _may_still(asking: Asking) -> bool:
+    """Whether the same request would be let in now: its token may have been ended, its log-in be over."""
+    try:
+        return "see" in asking.place.caller(asking.request).may
+    except Problem:
+        return False
+
+
+async def lines_of(
+    first: list[Event], stream: AsyncIterator[Event], may_still: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """Events as lines; a comment when nothing has happened for a while. Ends soon after the listener may listen no more."""
+    looked_s = time.monotonic()
     yield b"retry: 1000\n\n"
     for event in first:
         yield _line(event)
@@ -41,6 +53,10 @@ async def _lines(first: list[Event], stream: AsyncIterator[Event], mirror: Mirro
         while True:
             waiting = waiting or asyncio.ensure_future(anext(stream))
             done, _ = await asyncio.wait([waiting], timeout=STILL_HERE_S)
+            if time.monotonic() - looked_s >= STILL_HERE_S:
+                if not may_still():
+                    return
+                looked_s = time.monotonic()
             if not done:
                 yield b": still here\n\n"
                 continue
