@@ -1,11 +1,13 @@
 """Requests that stand in line at a location's manager: message by message, with a clock that is moved by hand."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
-from leases.negotiation.town import AGENT, LM, NET, Town, accepts, gets, offered, wish
+from leases.negotiation.town import AGENT, LM, NET, Town, accepts, all_arrive, gets, offered, wish
 
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.interfaces import Asker
+from holdall.leases.negotiation.interfaces import Allowed, Asker, Holding, TermAsk
 from holdall.leases.negotiation.settling import Kept
 from holdall.leases.negotiation.waiting import LINE_MOST, WAIT_MS_MAX, Line
 from holdall.machine.contract import Address, Message
@@ -13,6 +15,18 @@ from holdall.model.terms import RequestedTerm
 
 SECOND, THIRD = Address("y", "agent"), Address("z", "agent")
 NET_ALL, NET_HALF = RequestedTerm(100, 100), RequestedTerm(50, 50)
+
+
+class NoLimits:
+    """A policy; a manager that has one waits for its hosts when it begins."""
+
+    def may_have(self, ask: TermAsk, holdings: Sequence[Holding]) -> Allowed:
+        del ask, holdings
+        return Allowed()
+
+    def rank(self, host: str) -> int:
+        del host
+        return 0
 
 
 def waits(name: str, wait_ms: int, **terms: object) -> m.RequestLease:
@@ -137,3 +151,46 @@ def test_a_line_is_bounded(more: int) -> None:
         for n in range(LINE_MOST + more)
     ]
     assert took == [True] * LINE_MOST + [False] * more
+
+
+def test_one_whose_node_is_gone_holds_nobody_up_for_long_and_stands_at_the_end_when_he_comes_again() -> None:
+    town = full_town()
+    gets(town, wish("r0", duration=600_000, net__tx=NET_HALF))
+    asked, other = waits("r1", WAIT_MS_MAX, net__tx=NET_ALL), waits("r2", WAIT_MS_MAX, net__tx=NET_HALF)
+    town.send(SECOND, LM, asked)
+    town.send(THIRD, LM, other)
+    for _ in range(40):  # both ask again and again
+        town.passes(2_000)
+        town.send(SECOND, LM, asked)
+        town.send(THIRD, LM, other)
+    assert list(town.location_manager().line.waiters) == [("y/agent", "r1"), ("z/agent", "r2")]
+    heard(town, THIRD)
+    for _ in range(29):
+        town.passes(2_000)
+        town.send(THIRD, LM, other)
+    assert all(isinstance(one, m.Queued) for one in heard(town, THIRD))
+    town.passes(4_000)
+    assert list(town.location_manager().line.waiters) == [("z/agent", "r2")]
+    # What he wanted is forgotten one duration later.
+    for _ in range(31):
+        town.passes(2_000)
+        town.send(THIRD, LM, other)
+    assert any(isinstance(one, m.Offer) for one in heard(town, THIRD))
+    assert town.location_manager().line.waiters == {}
+    (again,) = town.send(SECOND, LM, asked)
+    assert isinstance(again, m.Queued)
+    assert (again.request, again.position, again.reason) == ("r1", 1, "oversubscribed")
+
+
+def test_who_gives_up_while_a_manager_has_just_begun_does_not_stand_in_line_later() -> None:
+    town = Town()
+    manager = town.location(policy=NoLimits())
+    town.host("h1", {"net.tx": NET}, {"net.tx": 100})
+    town.lost = lambda _from, _to, message: isinstance(message, m.HostHello)
+    town.send(LM, LM, m.Lead(5))
+    assert town.send(SECOND, LM, waits("r1", 60_000, net__tx=NET_ALL)) == []
+    assert town.send(SECOND, LM, m.LeaveLine("r1")) == [m.Declined("r1", "cancelled")]
+    town.lost = all_arrive
+    town.passes(10_000)
+    assert heard(town, SECOND) == [m.Declined("r1", "cancelled")]
+    assert (manager.line.waiters, town.count(m.Propose)) == ({}, 0)

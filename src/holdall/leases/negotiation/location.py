@@ -217,6 +217,7 @@ class LocationManager:
             if answer is not None:
                 out.append(Send(agent, answer))
             else:
+                self.line.hears(asked, out)
                 self.line.tells(asked, out)
             return
         if self.is_deposed:
@@ -260,8 +261,19 @@ class LocationManager:
     def _leave_line(self, agent: Address, request: str, out: Effects) -> None:
         """Nobody wants it any more. What is being asked for at hosts is offered, and lapses."""
         asked = self._askers.asker(agent).holder, request
-        if self.line.leaves(asked, out) is not None:
+        kept = None if self._settling is None else self._settling.kept.pop(asked, None)
+        if self.line.leaves(asked, out) is not None or kept is not None:
             self.desk.answer(asked, agent, m.Declined(request, "cancelled"), out)
+
+    def _quiet(self, name: str, out: Effects) -> None:
+        """Who waits has not asked for long: he holds nobody up, and stands at the end if he comes again."""
+        asked = self.line.named(name)
+        if asked is not None and self.line.leaves(asked, out) and not self._is_asked_for(asked):
+            del self.desk.answers[asked]
+
+    def _is_asked_for(self, asked: Asked) -> bool:
+        """At hosts, just now."""
+        return any((one.asker.holder, one.request.request) == asked for one in self._rounds.values())
 
     def _try_line(self, out: Effects) -> None:
         """Those with nobody before them. One that is being asked for is tried when that is decided."""
@@ -278,7 +290,7 @@ class LocationManager:
         waiter = None if asked is None else self.line.leaves(asked, out)
         if asked is None or waiter is None or waiter.last is None:
             return
-        if all((one.asker.holder, one.request.request) != asked for one in self._rounds.values()):
+        if not self._is_asked_for(asked):
             self.desk.answer(asked, waiter.kept.agent, waiter.last, out)
 
     def _ask(self, agent: Address, plan: Plan, out: Effects) -> None:
@@ -380,7 +392,9 @@ class LocationManager:
     def _renew(self, agent: Address, message: m.RenewLeases, out: Effects) -> None:
         """One message to each host, for all its leases of the batch."""
         by_host: dict[str, list[m.Renewal]] = {}
-        holder = self._askers.asker(agent).holder
+        asker = self._askers.asker(agent)
+        holder = asker.holder
+        self.desk.asks(asker)
         for renewal in message.renewals:
             known = self.desk.leases.get(renewal.lease)
             if known is None or known.holder != holder or known.host not in self.members.known:
@@ -389,7 +403,7 @@ class LocationManager:
                 by_host.setdefault(known.host, []).append(renewal)
         for host, renewals in sorted(by_host.items()):
             part = m.RenewLeases(message.count, tuple(renewals), message.duration)
-            self._to_host(host, m.PassOn(self.epoch, agent, self._askers.asker(agent), part), out)
+            self._to_host(host, m.PassOn(self.epoch, agent, asker, part), out)
 
     def _pass_on(
         self,
@@ -509,5 +523,7 @@ class LocationManager:
                 self._try_line(out)
             case "wait":
                 self._waited(name, out)
+            case "quiet":
+                self._quiet(name, out)
             case _:
                 raise ProtocolViolation(f"no timer of a location's manager: {kind}")

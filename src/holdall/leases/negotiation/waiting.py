@@ -19,7 +19,9 @@ from holdall.leases.negotiation.unheard import LIMITS_UNSURE
 from holdall.machine.contract import CancelTimer, Send, SetTimer
 from holdall.protocols.hooks import Effects
 
-WAIT_TIMER, LINE_TIMER = "wait", "line"
+WAIT_TIMER, LINE_TIMER, QUIET_TIMER = "wait", "line", "quiet"
+QUIET_MS = 60_000
+"""Whoever waits asks every few seconds. One who has said nothing for so long holds nobody up any more: his node is gone."""
 WAIT_MS_MAX = 3_600_000
 LINE_MOST = 1000
 """Requests in line; more are told to come again."""
@@ -52,7 +54,13 @@ class Line:
             out.append(SetTimer(LINE_TIMER, heartbeat_ms))
         self.waiters[asked] = Waiter(kept)
         out.append(SetTimer(_timer(asked), kept.message.request.wait_ms))
+        self.hears(asked, out)
         return True
+
+    def hears(self, asked: Asked, out: Effects) -> None:
+        """Whoever waits has asked again."""
+        if asked in self.waiters:
+            out.append(SetTimer(_timer(asked, QUIET_TIMER), QUIET_MS))
 
     def waits_on(self, asked: Asked, declined: m.Declined, out: Effects) -> bool:
         """It was declined, and may yet be met. Told once where it stands. False: it does not stand in line."""
@@ -79,7 +87,7 @@ class Line:
         """It is offered something, or is over."""
         waiter = self.waiters.pop(asked, None)
         if waiter is not None:
-            out.append(CancelTimer(_timer(asked)))
+            out += (CancelTimer(_timer(asked)), CancelTimer(_timer(asked, QUIET_TIMER)))
         if waiter is not None and not self.waiters:
             out.append(CancelTimer(LINE_TIMER))
         return waiter
@@ -114,5 +122,5 @@ def asked_of(kept: Kept) -> Asked:
     return kept.asker.holder, kept.message.request.request
 
 
-def _timer(asked: Asked) -> str:
-    return f"{WAIT_TIMER}/{asked[0]} {asked[1]}"
+def _timer(asked: Asked, kind: str = WAIT_TIMER) -> str:
+    return f"{kind}/{asked[0]} {asked[1]}"
