@@ -82,7 +82,9 @@ CHAPTERS = (
     Chapter(
         "Between a node's machines and its driver",
         "These never leave the process; they are here because traces show them.",
-        ("machine", "link order", "ports", "jobs.driver", "run jobs", "location order"),
+        (
+            "machine", "link order", "ports", "jobs.driver", "run jobs", "location order", "leases told to an agent",
+        ),
     ),
     Chapter(
         "In the lab alone",

@@ -15,6 +15,7 @@ from holdall.cli.lab import app
 from holdall.lab.replay import run_replay
 from holdall.lab.swarm import SwarmAsked, run_swarm
 from holdall.leases.fences import Fences
+from holdall.machine.trace import write_step
 from holdall.protocols.chain.counting import Counts
 from holdall.protocols.vocabulary import ClaimId, UnitGrant
 from holdall.simulator import swarm as swarm_module
@@ -37,6 +38,12 @@ def one_too_many(self: Counts, pool: str) -> int:
 
 
 # Setups from seeds
+
+
+def test_a_lease_that_is_lost_can_be_written_to_a_trace() -> None:
+    lines: list[bytes] = []
+    Run(swarm_setup(15, duration=200), on_step=lambda step: lines.append(write_step(step))).run()
+    assert any(b'"lost_at"' in line for line in lines)
 
 
 def test_a_seed_is_a_setup_and_many_seeds_cover_every_kind() -> None:

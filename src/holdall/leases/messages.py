@@ -174,3 +174,5 @@ BetweenNodes: TypeAlias = EndsAs | RaiseFence | AskPrepared | Prepared
 """What an agent and another node's manager tell each other about a lease."""
 
 CODEC.register("leases between nodes", BetweenNodes)
+# Its agent is on the same host, but a host without one, as in `holdall.simulator`, writes them to its traces.
+CODEC.register("leases told to an agent", UnitTrouble | UnitsBack | Confirmed | LostAt)
