@@ -1,5 +1,7 @@
 """A lease is split: the part is another holder's, both are exact, and neither loss nor repetition changes that."""
 
+from collections.abc import Sequence
+
 import pytest
 from leases.negotiation.test_agent import OWNER, agent, got, town_of, want
 from leases.negotiation.town import AGENT, LM, NET, TTL, Town, all_arrive, at, gets, lease, wish
@@ -170,11 +172,10 @@ class OfHolders:
     def __init__(self, most: int, duration: int = 10_000) -> None:
         self.most, self.duration = most, duration
 
-    def may_have(self, ask: TermAsk, holdings: object) -> Allowed:
-        assert isinstance(holdings, list | tuple)
+    def may_have(self, ask: TermAsk, holdings: Sequence[Holding]) -> Allowed:
         if ask.term == "duration":
             return Allowed(min(int(ask.amount), self.duration), "short")
-        held: list[Holding] = [one for one in holdings if one.asker == ask.asker and one.term == ask.term]
+        held = [one for one in holdings if one.asker == ask.asker and one.term == ask.term]
         return Allowed(max(0, self.most - sum(int(one.amount) for one in held)), "each")
 
     def rank(self, host: str) -> int:

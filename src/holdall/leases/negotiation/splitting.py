@@ -141,7 +141,7 @@ def _rest(record: HeldLease, amounts: Mapping[str, int]) -> HeldLease:
 
 
 def _part(record: HeldLease, message: m.SplitLease, left_ms: int) -> HeldLease:
-    unit = {one.name: one.unit for one in record.terms}
+    whole = {one.name: one for one in record.terms}
     return HeldLease(
         message.part,  # which names no other hold or part
         "active",
@@ -150,7 +150,7 @@ def _part(record: HeldLease, message: m.SplitLease, left_ms: int) -> HeldLease:
         _request(record.lease),
         {name: RequestedTerm(amount) for name, amount in message.amounts.items()},
         tuple(
-            TermStatus(name, "capacity", amount, amount, fraction="1", unit=unit[name])
+            TermStatus(name, "capacity", amount, amount, fraction="1", unit=whole[name].unit)
             for name, amount in sorted(message.amounts.items())
         ),
         left_ms,
