@@ -137,7 +137,7 @@ def test_a_lease_is_offered_taken_used_renewed_and_given_back_over_http(hosts: S
         "--to",
         renewed["holder"],
         "--request",
-        order["request"],
+        "order001",
     )
     again = told(node, *words)["split"]
     assert (again["rest"]["revision"], again["part"]["lease"]) == (rest["revision"], piece["lease"])
