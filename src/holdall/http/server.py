@@ -34,6 +34,8 @@ from holdall.node.http_settings import HttpSettings
 ORDERS_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 1000
 KEEP_ALIVE_S = 30
+HEAD_WITHIN_S = 30.0
+"""Who has not sent the head of a request by then is no client: so many connections there are, and all others need them."""
 HEAD_BYTES_MAX = 32 * 1024
 END_WITHIN_S = 2
 
@@ -150,10 +152,16 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 
 class Peer(H11Protocol):
-    """Of a unix socket the kernel says who connects; the routes see it as the client's address."""
+    """Of a unix socket the kernel says who connects; the routes see it as the client's address.
+
+    uvicorn itself waits for ever for the first request of a connection, and for the rest of a head that has begun.
+    """
+
+    _head_due: asyncio.TimerHandle | None = None
 
     def _should_upgrade(self) -> bool:
-        """To frames only, which have a path of their own."""
+        """To frames only, which have a path of their own. It is asked of each head."""
+        self._head_is_there()
         return self._get_upgrade() == UPGRADE.encode() and self.scope["path"] == PATH
 
     def handle_websocket_upgrade(self, event: Any) -> None:
@@ -171,6 +179,25 @@ class Peer(H11Protocol):
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             _, uid, _ = struct.unpack("3i", credentials)
             self.client: Any = (f"{UNIX}{uid}", 0)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        is_answered = getattr(self.cycle, "response_complete", True)  # there is none before the first
+        if is_answered and self._head_due is None and self in self.connections:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_there()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self._head_due = self.loop.call_later(HEAD_WITHIN_S, self.transport.abort)
+
+    def _head_is_there(self) -> None:
+        if self._head_due is not None:
+            self._head_due.cancel()
+            self._head_due = None
 
 
 def _unheard(row: frames.LogRow) -> None:
