@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from holdall.cli.enforcing import read_signal_before_end
-from holdall.cli.location_running import LocationRun, check_duration, check_place
+from holdall.cli.location_running import ONLY_NEW, LocationRun, check_duration, check_place
 from holdall.cli.location_shown import show_lease, terms_text
 from holdall.cli.options import converse
 from holdall.cli.tables import plain, print_json
@@ -92,6 +92,8 @@ def request(wish: Wish, url: str, *, parts: int, accept: bool, hold: bool, as_js
 
 def _run(wish: Wish, new: Callable[[str | None], LeaseRequest], url: str, *, as_json: bool) -> NoReturn:
     """Raises typer.Exit with the command's status."""
+    if wish.replaces:
+        raise BadSpec(ONLY_NEW)
     new(None)  # what is not written as it must be is refused before a node is looked for
     if wish.duration:
         check_duration(finite_duration(wish.duration, what="--duration") or 0)

@@ -36,6 +36,10 @@ from holdall.model.terms import COMMAND_TERMS, LeaseDocument
 
 DURATION_MS_MIN = 5_000
 """A command needs time to begin, and to be stopped."""
+ONLY_NEW = (
+    "a command has a lease of its own: under one that is there already another may run, and each would have all that it "
+    "grants. Ask anew, without --replaces"
+)
 _OVER_WITH_LEASE = {reason.value for reason in LOSSES} | {Reason.WRAPPER_SILENT.value}
 
 
@@ -71,6 +75,8 @@ class LocationRun:
         self, node: Conversation, offer: LeaseDocument, command: Sequence[str], *, as_json: bool
     ) -> None:
         """Raises BadSpec for an offer that does not do for a command."""
+        if offer.revision > 1:
+            raise BadSpec(ONLY_NEW)
         check_duration(offer.duration)
         check_place([one.name for one in offer.terms], node, offer.host)
         self._node, self._offer, self._command = node, offer, tuple(command)
