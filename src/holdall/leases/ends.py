@@ -46,6 +46,8 @@ class HardEnds:
 
     def finish(self, record: LeaseRecord, out: Effects) -> None:
         """The lease is over: its timer, too."""
+        if not self._claims:
+            return
         timer = f"{HARD_END_TIMER}{record.claim}/{record.attempt}"
         if self._claims.pop(timer, None) is not None:
             out.append(CancelTimer(timer))

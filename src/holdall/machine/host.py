@@ -197,28 +197,28 @@ class Host:
         refused: Refused | None,
     ) -> None:
         # Runs once per effect of every turn: comparing types takes a fraction of what class patterns do.
+        sender, prefix = self._addresses[part], part + SEPARATOR
         for effect in effects:
             if type(effect) is Send:
                 to = effect.to
                 if to.node == self.node:
-                    sender = self._addresses[part]
                     if to.part in self.parts:
                         inside.append(Arrival(to.part, Received(sender, effect.message)))
                     else:
                         turn.sends.append((sender, to, effect.message))
                 elif self.link is None:
-                    turn.sends.append((self._addresses[part], to, effect.message))
+                    turn.sends.append((sender, to, effect.message))
                 else:
                     self._post(self.link, part, effect, refused)
             elif type(effect) is Save:
-                turn.saves[f"{part}{SEPARATOR}{effect.key}"] = effect.record
+                turn.saves[prefix + effect.key] = effect.record
             elif type(effect) is Forget:
-                key = f"{part}{SEPARATOR}{effect.key}"
+                key = prefix + effect.key
                 turn.saves[key] = None
                 if effect.why:
                     turn.ends[key] = effect.why
             elif isinstance(effect, SetTimer | CancelTimer):
-                turn.timers[f"{part}{SEPARATOR}{effect.timer}"] = effect
+                turn.timers[prefix + effect.timer] = effect
 
     def _post(self, link: Link, part: str, effect: Send, refused: Refused | None) -> None:
         try:

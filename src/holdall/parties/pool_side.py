@@ -1,7 +1,7 @@
 """A pool's side of a node under the chain: its manager and the lease book as one machine, joined by plain calls."""
 
 from collections.abc import Iterable
-from typing import Any, Unpack, cast, get_args
+from typing import Any, Unpack, get_args
 
 from holdall.leases.listing import Entry, Short, is_in, number_in, runs_of
 from holdall.leases.messages import PoolSpec
@@ -76,7 +76,6 @@ class PoolSide(Side[Manager]):
     def protocol(self, sender: Address, message: Any, out: Effects) -> None:
         """A message to the manager, from a node that may send it."""
         manager = self.manager
-        message = cast("ToManager", message)
         row = manager.rows.get(message.claim)
         check_to_manager(self.node, sender, message, row, clock=manager.clock, ttl_max_ms=self.ttl_max_ms)
         if sender.node == message.claim.node != self.node:

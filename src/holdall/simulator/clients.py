@@ -1,7 +1,8 @@
 """The clients of a run: each thinks, claims, holds and gives back, for ever, and believes only what it was told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import lru_cache
 
 from holdall.machine.contract import Message
 from holdall.protocols.vocabulary import (
@@ -13,6 +14,7 @@ from holdall.protocols.vocabulary import (
     Release,
     Terms,
     UnitGrant,
+    Visit,
 )
 from holdall.simulator.figures import Meter
 from holdall.simulator.history import History
@@ -58,7 +60,7 @@ class Seat:
         self.wish: Wish = client.next()
         self.claim: ClaimId | None = None
         self.units: tuple[UnitGrant, ...] = ()
-        self.wanted: dict[tuple[str, str], int] = {}
+        self.wanted: Mapping[tuple[str, str], int] = {}
         self.pools = 0
 
 
@@ -102,6 +104,7 @@ class Seats:
             (workload.node_name(workload.node_of(pool)), workload.pool_name(pool)): 1 << pool
             for pool in range(workload.pools)
         }
+        self._wanted = lru_cache(maxsize=1024)(self._count_wanted)
         self.seats = [
             Seat(Client(workload, number, setup.seed), f"c{number:04d}")
             for number in range(workload.client_count)
@@ -222,6 +225,11 @@ class Seats:
         else:
             history.fail(claim, self._driver.now(), definite=False)
 
+    def _count_wanted(self, need: tuple[Visit, ...]) -> tuple[Mapping[tuple[str, str], int], int]:
+        """(node, pool) -> units, and the pools, one bit each."""
+        wanted = {(visit.node, pool): units for visit in need for pool, units in visit.alternatives[0]}
+        return wanted, sum(self._bit[pool] for pool in wanted)
+
     def _ask(self, seat: Seat) -> None:
         if self._claims_left == 0:
             seat.phase = Phase.STOPPED
@@ -230,10 +238,7 @@ class Seats:
         seat.counter += 1
         seat.claim = ClaimId(seat.host, 1, seat.counter)
         seat.phase = Phase.WAITING
-        seat.wanted = {
-            (visit.node, pool): units for visit in wish.need for pool, units in visit.alternatives[0]
-        }
-        seat.pools = sum(self._bit[pool] for pool in seat.wanted)
+        seat.wanted, seat.pools = self._wanted(wish.need)
         self._meter.asked(seat.number, self._driver.now() / DELAY_MS, seat.pools)
         if self._history is not None:
             self._history.claim(seat.claim, seat.wanted, self._driver.now())

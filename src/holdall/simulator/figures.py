@@ -5,7 +5,7 @@ Waits and times are in mean message delays. The first tenth of a run is dropped 
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -60,11 +60,9 @@ class _Waiting:
         """Number of the latest grant that overtook it: one that shares two pools counts once."""
 
 
-def _bits(pools: int) -> Iterator[int]:
-    while pools:
-        lowest = pools & -pools
-        yield lowest.bit_length()
-        pools ^= lowest
+@lru_cache(maxsize=1024)
+def _bits(pools: int) -> tuple[int, ...]:
+    return tuple([bit + 1 for bit in range(pools.bit_length()) if pools >> bit & 1])
 
 
 class Meter:
@@ -93,7 +91,7 @@ class Meter:
     def asked(self, client: int, now: float, pools: int) -> None:
         """A client claims; `pools` has one bit a pool."""
         self.counts["claims"] += 1
-        mine = self._waiting[client] = _Waiting(now, tuple(_bits(pools)))
+        mine = self._waiting[client] = _Waiting(now, _bits(pools))
         for pool in mine.pools:
             self._at.setdefault(pool, {})[client] = mine
 

@@ -149,6 +149,15 @@ class _Placed:
             self.on.setdefault(node, []).append(pool)
         self.blocks = [block for block in self.on.values() if len(block) >= workload.k]
         """Pools of the nodes that have enough for a claim."""
+        self.need_of = lru_cache(maxsize=1024)(self._need_of)
+
+    def _need_of(self, counts: tuple[tuple[int, int], ...]) -> tuple[Visit, ...]:
+        """(pool, units), pools ascending, and with them their nodes: so do vectors and visits, as the vocabulary wants it."""
+        vectors: dict[str, list[tuple[str, int]]] = {}
+        for pool, count in counts:
+            node, name = self.of[pool]
+            vectors.setdefault(node, []).append((name, count))
+        return tuple(Visit(node, (tuple(vector),), 1) for node, vector in vectors.items())
 
 
 @lru_cache(maxsize=8)
@@ -220,14 +229,9 @@ class Client:
         return sorted(rng.sample(range(first, workload.pools), workload.k))
 
     def _need(self, pools: list[int]) -> tuple[Visit, ...]:
-        """Pools ascend, and with them their nodes: so do vectors and visits, as the vocabulary wants it."""
         most = self.workload.need_most or self.workload.units
-        vectors: dict[str, list[tuple[str, int]]] = {}
-        for pool in pools:
-            count = self._rng.randint(1, most) if most > 1 else 1
-            node, name = self._placed.of[pool]
-            vectors.setdefault(node, []).append((name, count))
-        return tuple(Visit(node, (tuple(vector),), 1) for node, vector in vectors.items())
+        counts = [(pool, self._rng.randint(1, most) if most > 1 else 1) for pool in pools]
+        return self._placed.need_of(tuple(counts))
 
 
 WORDS = re.compile(r"(k|u|n|c|hold|think|local)(\d+)")

@@ -182,7 +182,7 @@ class Attempts:
 
     def renewed(self, plan: Plan) -> Plan:
         """The plan with the epochs that have been heard since it was made."""
-        if all(self.epochs.get(visit.node, 0) <= visit.epoch for visit in plan.need):
+        if not self.epochs or all(self.epochs.get(visit.node, 0) <= visit.epoch for visit in plan.need):
             return plan
         need = tuple(
             Visit(visit.node, visit.alternatives, max(visit.epoch, self.epochs.get(visit.node, 0)))

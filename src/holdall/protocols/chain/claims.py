@@ -123,7 +123,7 @@ def owing(
 
 def acknowledged(owed: tuple[tuple[str, int], ...], node: str, attempt: int) -> tuple[tuple[str, int], ...]:
     """Without what the node's acknowledgement covers."""
-    return tuple((name, last) for name, last in owed if name != node or last > attempt)
+    return tuple([(name, last) for name, last in owed if name != node or last > attempt])
 
 
 def counted(units: Iterable[UnitGrant], node: str) -> Vector:

@@ -111,7 +111,7 @@ class Line(Restarting):
         """n, left, ahead and bound of a new row: a claim that was killed here brings back what it had."""
         if mem is not None and mem.left is not None:
             return mem.n, mem.left, mem.ahead, mem.bound
-        ahead = self.counts.older_waiting((pool for pool, _ in most), age)
+        ahead = self.counts.older_waiting([pool for pool, _ in most], age)
         bound = self.settings.passes + self.settings.passes_per_ahead * ahead
         return (mem.n if mem is not None else 0), bound, ahead, bound
 

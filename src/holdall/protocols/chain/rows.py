@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -99,8 +100,9 @@ def all_of(least: int) -> int:
     return ALL * max(least, 1)
 
 
-def most_of(alternatives: Iterable[Vector]) -> Vector:
-    """Pool by pool the most that any of the alternatives wants."""
+@lru_cache(maxsize=1 << 8)
+def most_of(alternatives: tuple[Vector, ...]) -> Vector:
+    """Pool by pool the most that any of the alternatives wants. A client wants the same in most of its claims."""
     numbers: dict[str, int] = {}
     whole: set[str] = set()
     for vector in alternatives:
