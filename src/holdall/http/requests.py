@@ -183,6 +183,11 @@ class Requests:
             )
         known = self._requests.get((uid, name))
         if known is not None and known.state == "waiting":
+            if known.location != question.location:
+                raise Problem(
+                    "bad-spec",
+                    f"a request of yours with this id waits at {known.location}; give this one another id",
+                )
             known.hear()
             return known
         waiting = [one for one in self._requests.values() if one.state == "waiting"]
