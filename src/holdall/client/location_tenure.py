@@ -73,6 +73,18 @@ class NegotiatedTenure:
         """How long it may be used from now on if nothing more is heard."""
         return 0 if self.loss is not None or self.released else max(0, self.until_ms - boottime_ms())
 
+    def confirm(self, document: LeaseDocument, until_ms: int) -> None:
+        """What the node said of it. Answers to several who asked come in any order: an older one changes nothing.
+
+        Renewed for less time than before it ends as that answer says; otherwise what was confirmed holds.
+        """
+        with self.lock:
+            if document.revision < self.document.revision:
+                return
+            is_shorter = document.duration < self.document.duration
+            self.until_ms = until_ms if is_shorter else max(self.until_ms, until_ms)
+            self.document = document
+
     def listen(self, listener: Callable[[LeaseLost], None] | None) -> None:
         """It is told of the loss, from any thread, and at once when that has happened."""
         with self.lock:
@@ -164,8 +176,7 @@ class LeaseFace:
         """It goes on as the answer says. Raises NotGranted, Refused, LeaseLost."""
         if not isinstance(answer, f.LeaseIs):
             raise problem(answer, self.document.location)
-        self._tenure.document = answer.document
-        self._tenure.until_ms = asked_ms + answer.valid_for_ms
+        self._tenure.confirm(answer.document, asked_ms + answer.valid_for_ms)
 
     def _parted(self, answer: f.ToClient, asked_ms: int) -> LeaseDocument:
         """It goes on with the rest; the part. Raises as `parted`."""
@@ -233,8 +244,7 @@ class Keeper:
         for tenure in held:
             found = by_id.get(tenure.id)
             if found is not None and found.document is not None:
-                tenure.document = found.document
-                tenure.until_ms = max(tenure.until_ms, asked_ms + found.valid_for_ms)
+                tenure.confirm(found.document, asked_ms + found.valid_for_ms)
             elif found is not None:
                 tenure.lose(found.reason)
             elif boottime_ms() >= tenure.until_ms:
