@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdall.leases.negotiation.records import UseRecord
-from holdall.leases.negotiation.used import SAVE_MS, Uses
+from holdall.leases.negotiation.used import BESIDE_MOST, SAVE_MS, Uses
 from holdall.machine.contract import Forget, Save
 from holdall.model.quantities import AMOUNT_MAX
 from holdall.model.terms import TermUse, Usage
@@ -99,3 +99,28 @@ def test_each_term_has_a_meter_of_its_own_and_they_may_take_turns() -> None:
     assert tell("guardian", "cpu", 9) == {"cpu": 9, "net.tx": 150}
     assert tell("another", "cpu", 1) == {"cpu": 10, "net.tx": 150}
     assert {one.name: one.used.total for one in uses.of("L-1")} == {"cpu": 10, "net.tx": 150}
+
+
+def test_meters_of_one_term_that_take_turns_count_what_each_has_counted_and_no_more() -> None:
+    uses = Uses()
+    for number in range(1, 6):
+        uses.tell("L-1", "a", counted(100 * number), number, [])
+        (told,) = uses.tell("L-1", "b", counted(10 * number), number, [])
+        assert (told.used.total, told.denied) == (110 * number, 11 * number)
+    # Many come and go: all of them stay counted, and the record stays small.
+    for number in range(100):
+        uses.tell("L-1", f"m{number}", counted(1), 10, [])
+    assert uses.of("L-1")[0].used.total == 650
+    out: Effects = []
+    uses.tell("L-1", "m99", counted(2), 2 * SAVE_MS, out)
+    (save,) = out
+    assert isinstance(save, Save)
+    assert isinstance(save.record, UseRecord)
+    assert len(save.record.beside) == BESIDE_MOST
+    again = Uses()
+    again.restore(save.record)
+    assert again.of("L-1")[0].used.total == 651
+    # As it was written before there was any beside the last.
+    old = msgspec.convert({"type": "use_record", "lease": "L-1", "meters": {"net.tx": "a"}}, UseRecord)
+    again.restore(old)
+    assert again.tell("L-1", "a", counted(10), 0, [])[0].used.total == 10

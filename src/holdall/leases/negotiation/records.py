@@ -52,14 +52,23 @@ class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):
     drain_ms: int | None = None
 
 
+class Metered(msgspec.Struct, frozen=True):
+    """What one meter has counted of one term."""
+
+    meter: str
+    use: TermUse
+
+
 class UseRecord(msgspec.Struct, frozen=True, tag="use_record"):
-    """What was measured of a lease: of each term `last` by its meter of now, and `base` by those before it."""
+    """What was measured of a lease: of each term `last` by its meter of now, `beside` by a few of lately, and `base` by all others."""
 
     lease: str
     meters: dict[str, str] = {}
     """By term."""
     base: tuple[TermUse, ...] = ()
     last: tuple[TermUse, ...] = ()
+    beside: tuple[Metered, ...] = ()
+    """Oldest first."""
 
 
 NegotiationRecord: TypeAlias = HeldLease | HostRecord | UseRecord

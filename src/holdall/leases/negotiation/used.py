@@ -6,13 +6,15 @@ meter of a term had counted last is added to what this one counts. It is written
 
 import msgspec
 
-from holdall.leases.negotiation.records import USE_PREFIX, UseRecord
+from holdall.leases.negotiation.records import USE_PREFIX, Metered, UseRecord
 from holdall.machine.contract import Forget, Save
 from holdall.model.quantities import AMOUNT_MAX
 from holdall.model.terms import TermUse, Usage
 from holdall.protocols.hooks import Effects
 
 SAVE_MS = 10_000
+BESIDE_MOST = 8
+"""Meters of a lease that may take turns; of others that come back all would count again."""
 
 
 class Uses:
@@ -32,23 +34,28 @@ class Uses:
         """A meter has counted so much of these terms; the sums of all terms."""
         known = self._known.get(lease, UseRecord(lease))
         told = {one.name for one in uses}
-        over = tuple(one for one in known.last if one.name in told and known.meters.get(one.name) != meter)
+        before = (Metered(known.meters.get(one.name, ""), one) for one in known.last if one.name in told)
+        beside = (*known.beside, *before)
+        # Of this meter, which goes on or takes its turn again, only what it says now counts.
+        others = tuple(one for one in beside if one.meter != meter or one.use.name not in told)
+        gone = max(0, len(others) - BESIDE_MOST)
         known = UseRecord(
             lease,
             {**known.meters, **dict.fromkeys(told, meter)},
-            _sums(known.base, over),
+            _sums(known.base, tuple(one.use for one in others[:gone])),
             tuple(sorted((*uses, *(one for one in known.last if one.name not in told)), key=_by_name)),
+            others[gone:],
         )
         if known != self._known.get(lease) and now_ms - self._saved_ms.get(lease, -SAVE_MS) >= SAVE_MS:
             self._saved_ms[lease] = now_ms
             out.append(Save(USE_PREFIX + lease, known))
         self._known[lease] = known
-        return _sums(known.base, known.last)
+        return _all(known)
 
     def of(self, lease: str) -> tuple[TermUse, ...]:
         """In all."""
         known = self._known.get(lease)
-        return () if known is None else _sums(known.base, known.last)
+        return () if known is None else _all(known)
 
     def forget(self, lease: str, out: Effects) -> None:
         """Nobody knows the lease any more."""
@@ -65,6 +72,10 @@ class Uses:
 
 def _by_name(use: TermUse) -> str:
     return use.name
+
+
+def _all(known: UseRecord) -> tuple[TermUse, ...]:
+    return _sums(known.base, (*(one.use for one in known.beside), *known.last))
 
 
 def _sum(one: int, other: int) -> int:
