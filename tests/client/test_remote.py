@@ -1,5 +1,6 @@
 """What a client makes of whatever answers at an address that should be a node's."""
 
+import contextlib
 import socket
 import threading
 
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdall.guardian import remote
 from holdall.guardian.remote import connect
-from holdall.model.errors import BadSpec, HoldallError
+from holdall.model.errors import BadSpec, HoldallError, Refused
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,33 @@ def test_a_node_that_switches_is_taken_and_what_it_refuses_is_said_in_its_words(
     refused = told(b'HTTP/1.1 403 Refused\r\n\r\n{"code": "refused", "detail": "only look"}')
     assert refused is not None
     assert (refused.code, refused.text.endswith(": only look")) == ("refused", True)
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["says-no-more", "drips"])
+def test_an_answer_without_an_end_is_not_waited_for_and_what_came_of_it_counts(
+    monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
+    monkeypatch.setattr(remote, "CONNECT_SECONDS_MAX", 3.0)
+    over = threading.Event()
+
+    def serve() -> None:
+        peer, _ = server.accept()
+        with peer, contextlib.suppress(OSError):
+            peer.recv(1 << 16)
+            peer.sendall(answered(403, b'{"code": "refused", "detail": "only look"}'))
+            while not over.wait(0.05):
+                if goes_on:
+                    peer.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            with pytest.raises(Refused, match="only look"):
+                connect(f"http://127.0.0.1:{server.getsockname()[1]}")
+        finally:
+            over.set()
+            thread.join()
 
 
 @pytest.mark.parametrize(

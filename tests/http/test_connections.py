@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 from starlette.applications import Starlette
@@ -43,7 +43,7 @@ class Echo(asyncio.Protocol):
 
 
 @contextlib.asynccontextmanager
-async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connected() -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     app = Starlette(routes=[Route("/", late)])
     app.state.tunnels = Tunnels()
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -140,9 +140,16 @@ def _upgrade(made: socket.socket, fields: Mapping[str, str], url: str) -> None:
 
 
 def _body(made: socket.socket) -> bytes:
+    """What came until its end, or in time: who stands between may leave the connection open."""
     body = b""
-    while len(body) < BODY_BYTES_MAX and (piece := made.recv(1 << 14)):
-        body += piece
+    end_s = time.monotonic() + CONNECT_SECONDS_MAX
+    with contextlib.suppress(TimeoutError):
+        while len(body) < BODY_BYTES_MAX and (left_s := end_s - time.monotonic()) > 0:
+            made.settimeout(left_s)
+            piece = made.recv(1 << 14)
+            if not piece:
+                break
+            body += piece
     return body
 
 
