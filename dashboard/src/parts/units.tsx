@@ -1,5 +1,5 @@
 // Units in a cell of a list: the first few, each with its fence, and how many more there are.
-import { some } from "../words";
+import { count } from "../words";
 
 const MOST = 6;
 
@@ -15,7 +15,7 @@ export function UnitList({ units }: { units: readonly string[] }) {
           </div>
         );
       })}
-      {units.length > MOST && <div class="dim">and {some(units.length - MOST, "unit")} more</div>}
+      {units.length > MOST && <div class="dim">and {count(units.length - MOST)} more</div>}
     </>
   );
 }
