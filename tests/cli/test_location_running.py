@@ -19,4 +19,4 @@ def test_no_command_runs_under_a_lease_that_another_one_may_run_under() -> None:
     terms = (TermStatus("net.tx", "capacity", 1000, 1000),)
     offer = LeaseDocument("L-prague-a-1.1", "prague", "a", 1, "ann@a", "offered", 2, 60_000, "r", terms)
     with pytest.raises(BadSpec, match="lease of its own"):
-        LocationRun(cast("Conversation", None), offer, ("true",), as_json=False)
+        LocationRun(cast("Conversation", object()), offer, ("true",), as_json=False)
