@@ -62,7 +62,7 @@ class _Waiting:
 
 @lru_cache(maxsize=1024)
 def _bits(pools: int) -> tuple[int, ...]:
-    found = []
+    found: list[int] = []
     while pools:  # by bits that are set: of 10,000 pools a claim has two
         low = pools & -pools
         found.append(low.bit_length())
