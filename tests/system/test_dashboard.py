@@ -86,7 +86,9 @@ def test_who_waits_and_why_is_drawn_and_told_in_full(place: Site) -> None:
         drawn = watched.page.locator("svg .node")
         until(lambda: drawn.count() == 2, "the claim and the lease in its way are drawn")
         watched.page.locator("tbody tr").first.click()
-        told = watched.page.get_by_role("dialog").inner_text()
+        dialog = watched.page.get_by_role("dialog")
+        dialog.get_by_text("blocked by").wait_for()
+        told = dialog.inner_text()
         assert "1 of 1" in told
         assert "psu:1 busy" in told
         assert "holder" in told
