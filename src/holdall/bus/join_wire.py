@@ -12,6 +12,7 @@ import msgspec
 from holdall.bus.identity import is_user_key
 from holdall.bus.members import Notice, ServerEntry
 from holdall.bus.system import Facts, Secrets
+from holdall.model.decoding import decoded
 from holdall.model.names import is_name
 
 VERSION = 1
@@ -68,11 +69,15 @@ class Sorry(msgspec.Struct, frozen=True, tag="sorry"):
     text: str
 
 
+_request = msgspec.msgpack.Decoder(JoinRequest)
+_answer: msgspec.msgpack.Decoder[Welcome | Sorry] = msgspec.msgpack.Decoder(Welcome | Sorry)
+
+
 def decode_request(body: bytes) -> JoinRequest:
     """Raises BadJoin for anything but a sound request."""
     try:
-        request = msgspec.msgpack.decode(body, type=JoinRequest)
-    except (msgspec.DecodeError, RecursionError) as problem:
+        request = decoded(_request.decode, body)
+    except msgspec.DecodeError as problem:
         raise BadJoin(str(problem)) from None
     if not is_user_key(request.public):
         raise BadJoin("its key is no key of a node")
@@ -86,8 +91,8 @@ def decode_request(body: bytes) -> JoinRequest:
 def decode_answer(body: bytes) -> Welcome | Sorry:
     """Raises BadJoin."""
     try:
-        answer = msgspec.msgpack.decode(body, type=Welcome | Sorry)
-    except (msgspec.DecodeError, RecursionError) as problem:
+        answer = decoded(_answer.decode, body)
+    except msgspec.DecodeError as problem:
         raise BadJoin(str(problem)) from None
     if isinstance(answer, Welcome) and not all(entry.is_sound() for entry in answer.servers):
         raise BadJoin("a server without a sound address")

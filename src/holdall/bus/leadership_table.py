@@ -22,6 +22,7 @@ from nats.js.kv import KeyValue
 from holdall.bus.connection import Login, dial_options
 from holdall.bus.leadership import Entry, Word
 from holdall.bus.subjects import bucket, store_inbox
+from holdall.model.decoding import decoded
 
 ANSWER_S = 2.0
 CONNECT_S = 2.0
@@ -71,7 +72,7 @@ class Table:
             found = await self._answer(values.get(self._key))
         except nats.js.errors.KeyNotFoundError:
             return None
-        return Entry(_word(found.value or b""), found.revision or 0)
+        return Entry(read_word(found.value or b""), found.revision or 0)
 
     async def write(self, word: Word, revision: int | None) -> int:
         """The new revision. Raises Outrun or TableLost."""
@@ -159,10 +160,14 @@ def key_of(location: str) -> str:
     return "leader." + base64.b32encode(digest).decode().lower().rstrip("=")
 
 
-def _word(body: bytes) -> Word | None:
+_words = msgspec.json.Decoder(Word)
+
+
+def read_word(body: bytes) -> Word | None:
+    """None for bytes that are none."""
     try:
-        return msgspec.json.decode(body, type=Word)
-    except (msgspec.DecodeError, RecursionError):
+        return decoded(_words.decode, body)
+    except msgspec.DecodeError:
         return None
 
 

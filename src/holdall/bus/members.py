@@ -17,6 +17,7 @@ from holdall.bus.addresses import PORT_MAX, is_address
 from holdall.bus.identity import is_user_key
 from holdall.bus.keys import node_id
 from holdall.bus.subjects import is_node_id
+from holdall.model.decoding import decoded
 from holdall.model.names import is_name
 
 MEMBERS_MAX = 10_000
@@ -145,6 +146,9 @@ class Members(msgspec.Struct):
             yield Notice(members=tuple(members[start:end]), revoked=dict(revoked[start:end]))
 
 
+_notice = msgspec.msgpack.Decoder(Notice)
+
+
 def pack(notice: Notice) -> bytes:
     """As it travels."""
     return msgspec.msgpack.encode(notice)
@@ -153,7 +157,7 @@ def pack(notice: Notice) -> bytes:
 def unpack(body: bytes) -> Notice | None:
     """None for bytes that are no notice."""
     try:
-        notice = msgspec.msgpack.decode(body, type=Notice)
-    except (msgspec.DecodeError, RecursionError, binascii.Error):
+        notice = decoded(_notice.decode, body)
+    except (msgspec.DecodeError, binascii.Error):
         return None
     return notice if all(entry.is_sound() for entry in notice.servers) else None

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from holdall.http.problems import Problem
+from holdall.model.decoding import decoded
 from holdall.node.clock import wall_ms
 from holdall.node.logins import FOLDER, LOGINS, VALID_S, Person, hash_of, keep, make_login
 
@@ -111,6 +112,6 @@ class Access:
 
 def _person(file: Path) -> Person | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Person)
+        return decoded(msgspec.json.Decoder(Person).decode, file.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None

@@ -12,7 +12,10 @@ from typing import Any
 
 import msgspec
 
+from holdall.model.decoding import decoded
+
 NAME = "audit.jsonl"
+_lines: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 LAST_BYTES_MAX = 64 * 1024
 """The last line is looked for in so much of the end of the file; lines are far shorter."""
 TEXT_MAX = 1000
@@ -50,7 +53,7 @@ def first_broken(text: bytes) -> int:
     before = ""
     for number, raw in enumerate(text.splitlines(), start=1):
         try:
-            line = msgspec.json.decode(raw, type=dict[str, Any])
+            line = decoded(_lines.decode, raw)
         except msgspec.DecodeError:
             return number
         chain = line.pop("chain", "")
@@ -67,6 +70,6 @@ def _last_chain(descriptor: int) -> str:
     if not lines:
         return ""
     try:
-        return str(msgspec.json.decode(lines[-1], type=dict[str, Any]).get("chain", ""))
+        return str(decoded(_lines.decode, lines[-1]).get("chain", ""))
     except msgspec.DecodeError:
         return "broken"

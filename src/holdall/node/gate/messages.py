@@ -12,6 +12,7 @@ import msgspec
 
 from holdall.leases.capacity import Declined, Leased
 from holdall.leases.shares import Wanted
+from holdall.model.decoding import decoded
 from holdall.model.frames import LENGTH_BYTES
 from holdall.model.quantities import AMOUNT_MAX
 from holdall.model.terms import WEIGHT_MAX
@@ -87,7 +88,7 @@ class MessagePort(Listener):
             while True:
                 body = await _body(reader)
                 try:
-                    answer = await self._answer(_DECODER.decode(body), back, out)
+                    answer = await self._answer(decoded(_DECODER.decode, body), back, out)
                 except msgspec.ValidationError as wrong:
                     answer = Refused(f"this is no message of a holder: {wrong}")
                 writer.write(packed(answer))

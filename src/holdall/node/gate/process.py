@@ -12,6 +12,7 @@ import msgspec
 from holdall.leases.capacity import CapacityBook
 from holdall.leases.divisions import Rule
 from holdall.leases.shares import Shares
+from holdall.model.decoding import decoded
 from holdall.model.quantities import AMOUNT_MAX
 from holdall.node.gate.gate import Change, Gate
 from holdall.node.gate.messages import MessagePort
@@ -60,7 +61,7 @@ async def work() -> int:
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     try:
-        told = msgspec.json.decode(await commands.readline(), type=Told)
+        told = decoded(msgspec.json.Decoder(Told).decode, await commands.readline())
     except msgspec.DecodeError as wrong:
         sys.stderr.write(
             f'holdall: {wrong}. Write one line such as {{"capacity":100000,"holders":{{"a":["127.0.0.1",9000]}}}}\n'
