@@ -21,7 +21,7 @@ from holdall.model import frames
 from holdall.model.spec import parse_needs
 from holdall.model.terms import LeaseDocument
 
-WITHIN_S = 20.0
+WITHIN_S = 40.0
 NO_LIMITS = Limits()
 Report = TypeVar("Report")
 

@@ -105,9 +105,9 @@ def test_c13_the_page_tells_what_the_commands_tell(nodes: tuple[NodeProcess, Nod
                 )
                 assert place in line
         watched.open("pools/bench-a@lab-a")
-        line = watched.page.locator("ol.line li .who")
-        until(lambda: line.count() == 2, "both stand in its line")
-        assert [one.split()[0] for one in line.all_inner_texts()] == ["first@desk", "second@desk"]
+        standing = watched.page.locator("ol.line li .who")
+        until(lambda: standing.count() == 2, "both stand in its line")
+        assert [one.split()[0] for one in standing.all_inner_texts()] == ["first@desk", "second@desk"]
         assert watched.fine(), watched.complaints
     for client in waiting:
         client.close()
