@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -32,7 +33,8 @@ def read_toml(example: Example) -> None:
     from holdall.policy.reading import parse_policy
 
     name = f"{Path(example.path).name}:{example.line}"
-    if Path(example.path).name == "policies.md":
+    of_node = tomllib.loads(str(example.parsed)).get("policy", {}).keys() & {"location", "limits"}
+    if Path(example.path).name == "policies.md" and not of_node:
         checked(parse_policy(str(example.parsed), name=name))
     elif Path(example.path).name == "jobs.md":
         parse_job(str(example.parsed), source=name, folder=Path.cwd())
@@ -90,6 +92,14 @@ def wait_for_location() -> None:
                     return
             time.sleep(0.02)
     raise AssertionError("the location has no manager")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """An example goes on where the one before it ended, so pages must not be spread over workers."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.page)
 
 
 pytest_collect_file = Sybil(
