@@ -20,7 +20,7 @@ from system.web import WITHIN_S
 
 from holdall.client.conversation import Conversation
 from holdall.client.http_socket import ask_http, pieces_http
-from holdall.guardian.remote import connect
+from holdall.guardian.remote import Unauthorized, connect
 from holdall.http.tunnel import TUNNELS_OF_ONE_MAX
 from holdall.model import frames
 from holdall.model.errors import (
@@ -306,7 +306,7 @@ def test_who_is_not_let_in_hears_why_and_what_to_do(site: Secure, monkeypatch: p
     for error, kind, text in (
         (refused(site.url, made["act"], trusts=False), Refused, "SSL_CERT_FILE"),
         (refused(site.url, ""), Refused, "holdall token create"),
-        (refused(site.url, "nobody's"), Refused, "is not known"),
+        (refused(site.url, "nobody's"), Unauthorized, "is not known"),
         (refused(site.url, made["see"]), Refused, "may only look"),
         (refused(site.url, "two words"), BadSpec, "has no access token"),
         (refused(f"http://192.0.2.1:{site.port}", made["act"]), BadSpec, "only https://"),

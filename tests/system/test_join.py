@@ -205,6 +205,7 @@ def test_a_node_that_joins_without_a_configuration_writes_one_and_serve_goes_on_
     b.serve()
     with b.client() as client:
         assert client.welcome.node == "lab-b"
+    assert b.stop() == 0
     again = b.command("join", "hd1-x", "--config", str(b.config), "--name", "lab-q")
     assert again.returncode == 78
     assert 'gives this node the name "lab-b"' in again.stderr
