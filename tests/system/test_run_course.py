@@ -139,7 +139,8 @@ def test_c17_a_run_inside_a_run_uses_what_the_outer_one_holds(node: Lab, tmp_pat
 
 def test_a_hard_end_that_the_command_extends_does_not_stop_it(node: Lab) -> None:
     holdall = f"{sys.executable} -m holdall.cli"
-    script = f"{holdall} renew --for 1h && sleep 16 && exit 5"  # on a busy machine renew takes seconds to start
+    # On a busy machine renew takes seconds to start.
+    script = f"{holdall} renew --for 1h && sleep 16 && exit 5"
     run = ran(node, "--need", "psu", "--for", "15s", "--", "sh", "-c", script)
     assert run.returncode == 5, run.stderr
 
