@@ -25,7 +25,7 @@ class Run(NamedTuple):
         return "-".join(filter(None, (self.world, self.faults, bound, self.variant)))
 
 
-LONG_FROM = 100_000
+LONG_FROM = 30_000
 """Runs with more states are for the night."""
 
 FAULT_FREE = [
