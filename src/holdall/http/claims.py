@@ -14,6 +14,7 @@ import msgspec
 
 from holdall.client.conversation import error_of
 from holdall.guardian.clock import boottime_ms
+from holdall.http.kept import outlived, refuse_more
 from holdall.http.problems import Problem, ProblemDetail, detail_of, detail_of_error
 from holdall.http.speaking import ANSWER_SECONDS_MAX, Talk
 from holdall.http.words import ClaimShown
@@ -21,10 +22,6 @@ from holdall.model import frames
 from holdall.model.errors import HoldallError, Unreachable
 from holdall.model.why import Why
 
-OPEN_MAX = 1000
-OPEN_OF_USER_MAX = 100
-KEPT_AFTER_END_MS = 600_000
-KEPT_ENDED_MAX = 2000
 RETRY_S = 0.2
 RENEW_SHARE = 3
 NUMBERS = 1_000_000
@@ -332,11 +329,8 @@ class Claims:
 
     async def _begin(self, claim: HttpClaim, begin: Callable[[HttpClaim], Awaitable[None]]) -> HttpClaim:
         self._sweep()
-        open_of_user = [one for one in self._claims.values() if one.state != "ended" and one.uid == claim.uid]
-        if len(open_of_user) + len(self._beginning) >= OPEN_OF_USER_MAX or len(self) >= OPEN_MAX:
-            raise Problem(
-                "busy", "too many claims of yours are open here. End some, or try again", retry_after_ms=1000
-            )
+        open_of = [one.uid for one in self._claims.values() if one.state != "ended"]
+        refuse_more((*open_of, *self._beginning.values()), claim.uid, "claims of yours")
         ticket = secrets.token_hex(8)
         self._beginning[ticket] = claim.uid
         try:
@@ -350,12 +344,9 @@ class Claims:
         return claim
 
     def _sweep(self) -> None:
-        now = boottime_ms()
-        ended = [one for one in self._claims.values() if one.state == "ended"]
-        ended.sort(key=lambda one: one.ended_ms)
-        for one in ended:
-            if one.ended_ms + KEPT_AFTER_END_MS < now or len(ended) > KEPT_ENDED_MAX:
-                del self._claims[one.id]
+        ended = {key: one.ended_ms for key, one in self._claims.items() if one.state == "ended"}
+        for key in outlived(ended, boottime_ms()):
+            del self._claims[key]
 
 
 async def _first(queue: asyncio.Queue[frames.FromNode | None]) -> frames.FromNode:

@@ -8,14 +8,13 @@ stands and a lease still lives is asked of the node, each time anew.
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping
 
 import msgspec
 
 from holdall.client.conversation import error_of
 from holdall.client.location_words import refused
 from holdall.guardian.clock import boottime_ms
-from holdall.http.claims import KEPT_AFTER_END_MS, KEPT_ENDED_MAX, OPEN_MAX, OPEN_OF_USER_MAX
+from holdall.http.kept import outlived, refuse_more
 from holdall.http.problems import Problem, ProblemDetail, detail_of, detail_of_error
 from holdall.http.speaking import Talk
 from holdall.model import frames
@@ -190,13 +189,8 @@ class Requests:
                 )
             known.hear()
             return known
-        waiting = [one for one in self._requests.values() if one.state == "waiting"]
-        if len(waiting) >= OPEN_MAX or sum(one.uid == uid for one in waiting) >= OPEN_OF_USER_MAX:
-            raise Problem(
-                "busy",
-                "too many requests of yours wait here. Give some up, or try again",
-                retry_after_ms=1000,
-            )
+        open_of = (one.uid for one in self._requests.values() if one.state == "waiting")
+        refuse_more(open_of, uid, "requests of yours")
         made = self._requests[uid, name] = HttpRequest(self._path, uid, agent, question)
         try:
             await made.begin()
@@ -222,14 +216,9 @@ class Requests:
             one.close()
 
     def _sweep(self) -> None:
-        now = boottime_ms()
-        over: Mapping[tuple[int, str], HttpRequest] = {
-            key: one for key, one in self._requests.items() if one.state != "waiting"
-        }
-        many = len(over) > KEPT_ENDED_MAX
-        for key, one in over.items():
-            if many or one.answered_ms + KEPT_AFTER_END_MS < now:
-                del self._requests[key]
+        over = {key: one.answered_ms for key, one in self._requests.items() if one.state != "waiting"}
+        for key in outlived(over, boottime_ms()):
+            del self._requests[key]
 
 
 def _unheard() -> ProblemDetail:
