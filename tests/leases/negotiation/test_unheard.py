@@ -29,8 +29,8 @@ class Hosts:
         return f"lab-{host}"
 
 
-def town_of() -> tuple[Town, Hosts, LeaseDocument]:
-    """Of 50,000 that the location allows all are given by one host; a manager that knows nothing leads, and does not hear that host."""
+def strict_town() -> tuple[Town, Hosts]:
+    """Two managers, of which the first leads, and two hosts, of which 50,000 may be had."""
     town = Town()
     hosts = Hosts(town, *BOTH_HOSTS)
     for manager in (LM, OTHER):
@@ -38,6 +38,12 @@ def town_of() -> tuple[Town, Hosts, LeaseDocument]:
     for host in BOTH_HOSTS:
         town.host(host, BOTH, {"net.tx": 100_000}, managers=(LM, OTHER))
     leads(town, LM, 2)
+    return town, hosts
+
+
+def town_of() -> tuple[Town, Hosts, LeaseDocument]:
+    """Of 50,000 that the location allows all are given by one host; a manager that knows nothing leads, and does not hear that host."""
+    town, hosts = strict_town()
     town.passes(3_000)
     first = gets(town, wish("r1", duration=40_000, net__tx=50_000))
     town.dies(LM)
@@ -131,13 +137,7 @@ def gets_at_other(town: Town, request: m.RequestLease) -> LeaseDocument:
 
 
 def test_when_all_have_reported_a_new_leader_that_knew_them_serves_at_once() -> None:
-    town = Town()
-    hosts = Hosts(town, *BOTH_HOSTS)
-    for manager in (LM, OTHER):
-        town.location(manager, Most(50_000), strict_ms=LONGEST_MS, expected=hosts)
-    for host in BOTH_HOSTS:
-        town.host(host, BOTH, {"net.tx": 100_000}, managers=(LM, OTHER))
-    leads(town, LM, 2)
+    town, _ = strict_town()
     town.passes(1_000)
     town.send(ELECTION, OTHER, m.Lead(3))
     assert offered(town.ask(OTHER, wish("r1", net__tx=40_000))).term("net.tx").granted == 40_000
