@@ -85,6 +85,25 @@ def reloaded(nodes: Together, path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["file", "location"])
+def test_n8_a_tighter_policy_counts_for_a_live_lease_when_it_is_renewed(nodes: Together, scope: str) -> None:
+    paths = obeying(nodes, **{scope: ALLOW})
+    with Client(nodes, "lab1") as client:
+        taken = client.offer(wants("r1", 40_000, duration=600_000), take=True)
+        assert isinstance(taken, f.LeaseIs), taken
+        reloaded(nodes, paths[scope], ALLOW + limit("each", "10kB/s"))
+        renewed = client.ask(f.RenewLease(taken.document.lease))
+        assert isinstance(renewed, f.LeaseIs), renewed
+        assert (renewed.document.revision, renewed.document.term("net.tx").granted) == (2, 10_000)
+        reloaded(nodes, paths[scope], '[policy]\naccess = "deny"\n')
+        refused = client.ask(f.RenewLease(taken.document.lease))
+        assert isinstance(refused, f.NoOffer), refused
+        assert (refused.reason, refused.rule) == ("policy", "policy.access")
+        stands = client.ask(f.AskStatus(taken.document.lease))
+        assert isinstance(stands, f.LeaseIs)
+        assert (stands.document.state, stands.document.revision) == ("active", 2)
+
+
+@pytest.mark.parametrize("scope", ["file", "location"])
 def test_a_rule_with_revoke_ends_the_youngest_lease_and_a_rule_without_none(
     nodes: Together, scope: str
 ) -> None:

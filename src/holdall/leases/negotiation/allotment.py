@@ -6,6 +6,8 @@ may be claimed at their manager. Source: lease negotiation, sections 4.3, 6.1 an
 
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 
@@ -43,6 +45,11 @@ class Short(msgspec.Struct, frozen=True):
     best_possible: dict[str, int] = {}
 
 
+Limits: TypeAlias = Mapping[str, tuple[int, str]]
+"""What the location's policy lets a lease have beside the host's own: term, or `duration` -> at most, and the rule."""
+NO_LIMITS: Limits = MappingProxyType({})
+
+
 class Question(msgspec.Struct, frozen=True):
     """All that an allotment depends on, beside what is taken already."""
 
@@ -57,6 +64,7 @@ class Question(msgspec.Struct, frozen=True):
     """The terms that it has."""
     renewal: bool = False
     """A fair capacity's floor is one step then, so that a renewal is one message."""
+    limits: Limits = NO_LIMITS
 
 
 class Allotments:
@@ -78,11 +86,12 @@ class Allotments:
         duration: int,
         wanted: Mapping[str, RequestedTerm],
         holdings: Sequence[Holding],
+        limits: Limits = NO_LIMITS,
     ) -> tuple[int, Allowed]:
         """How long a lease may be; 0: not at all."""
         duration = min(duration, self.template.duration.max)
         ask = TermAsk(asker, DURATION, duration, duration, terms=_amounts(wanted))
-        allowed = self._policy.may_have(ask, holdings)
+        allowed = _both(self._policy.may_have(ask, holdings), limits.get(DURATION))
         most = duration if allowed.amount is None else min(duration, allowed.amount)
         return (most if most >= self.template.duration.min else 0), allowed
 
@@ -288,7 +297,7 @@ class Allotments:
             None if sharing is None else sharing.capacity,
             _amounts(question.wanted),
         )
-        return self._policy.may_have(ask, holdings)
+        return _both(self._policy.may_have(ask, holdings), question.limits.get(name))
 
     def _floor(self, question: Question, name: str) -> int:
         term, asked = self.template.terms[name], question.wanted[name]
@@ -308,6 +317,13 @@ class Allotments:
     def _capacities(self, terms: Sequence[TermStatus]) -> list[str]:
         """A lease of before a restart may have what the host does not offer any more."""
         return [one.name for one in terms if one.kind == "capacity" and one.name in self.sharings]
+
+
+def _both(allowed: Allowed, most: tuple[int, str] | None) -> Allowed:
+    """The tighter of two policies."""
+    if most is None or (allowed.amount is not None and allowed.amount <= most[0]):
+        return allowed
+    return msgspec.structs.replace(allowed, amount=most[0], rule=most[1])
 
 
 def _amounts(wanted: Mapping[str, RequestedTerm]) -> dict[str, Value]:

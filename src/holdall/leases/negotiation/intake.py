@@ -3,13 +3,13 @@
 Source: lease negotiation, section 4.3, steps 1 to 3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.desk import Desk
-from holdall.leases.negotiation.interfaces import Asker, Policy, TermAsk
+from holdall.leases.negotiation.interfaces import Asker, Holding, Policy, TermAsk
 from holdall.leases.negotiation.members import Members
 from holdall.leases.negotiation.states import TERMINAL
 from holdall.leases.negotiation.waiting import WAIT_MS_MAX
@@ -19,9 +19,11 @@ from holdall.model.terms import (
     BEFORE_END_SHARE,
     DURATION,
     STAY,
+    LeaseDocument,
     LeaseRequest,
     Template,
     TemplateTerm,
+    Value,
     checked_request,
 )
 
@@ -97,25 +99,44 @@ class Intake:
         duration = request.duration or 1
         terms, requested = dict(request.terms), dict[str, int]()
         amounts = {name: asked.amount for name, asked in terms.items()}
-        span = self._policy.may_have(TermAsk(asker, DURATION, duration, duration, terms=amounts), holdings)
-        if span.amount is not None:
-            duration = min(duration, span.amount)
+        limits = self._limits(asker, amounts, duration, holdings)
+        span, by = limits.pop(DURATION, (duration, ""))
+        duration = min(duration, span)
         if not duration:
-            return m.Declined(request.request, "policy", DURATION, span.rule)
-        for name in sorted(terms):
+            return m.Declined(request.request, "policy", DURATION, by)
+        for name, (most, rule) in sorted(limits.items()):
             asked = terms[name]
-            allowed = self._policy.may_have(
-                TermAsk(asker, name, asked.amount, duration, self._members.capacity(name), amounts), holdings
-            )
-            if allowed.amount is None:
-                continue
-            if allowed.amount < (asked.floor or 1):
-                return m.Declined(request.request, "policy", name, allowed.rule)
-            if type(asked.amount) is int and allowed.amount < asked.amount:
+            if most < (asked.floor or 1):
+                return m.Declined(request.request, "policy", name, rule)
+            if type(asked.amount) is int and most < asked.amount:
                 requested[name] = asked.amount
-                terms[name] = msgspec.structs.replace(asked, amount=allowed.amount)
+                terms[name] = msgspec.structs.replace(asked, amount=most)
         request = msgspec.structs.replace(request, terms=terms, duration=duration)
         return Plan(asker, request, duration, requested, able)
+
+    def renewal(self, asker: Asker, known: LeaseDocument, renewal: m.Renewal, duration: int) -> m.LeaseLimits:
+        """What a lease may have when it is renewed now; its host knows floors, and judges."""
+        asked = {one.name: one.requested if one.kind == "capacity" else one.granted for one in known.terms}
+        asked |= {name: term.amount for name, term in (renewal.terms or {}).items()}
+        return m.LeaseLimits(
+            known.lease, self._limits(asker, asked, duration, self._desk.holdings(known.lease))
+        )
+
+    def _limits(
+        self, asker: Asker, amounts: Mapping[str, Value], duration: int, holdings: Sequence[Holding]
+    ) -> dict[str, tuple[int, str]]:
+        """Of each term that policy limits, and of the duration: so much, by which rule."""
+        found: dict[str, tuple[int, str]] = {}
+        span = self._policy.may_have(TermAsk(asker, DURATION, duration, duration, terms=amounts), holdings)
+        if span.amount is not None:
+            found[DURATION] = span.amount, span.rule
+            duration = min(duration, span.amount)
+        for name, amount in amounts.items():
+            ask = TermAsk(asker, name, amount, duration, self._members.capacity(name), amounts)
+            allowed = self._policy.may_have(ask, holdings)
+            if allowed.amount is not None:
+                found[name] = allowed.amount, allowed.rule
+        return found
 
 
 def _with_time_before_the_end(request: LeaseRequest) -> LeaseRequest:

@@ -391,7 +391,8 @@ class LocationManager:
 
     def _renew(self, agent: Address, message: m.RenewLeases, out: Effects) -> None:
         """One message to each host, for all its leases of the batch."""
-        by_host: dict[str, list[m.Renewal]] = {}
+        by_host: dict[str, list[tuple[m.Renewal, m.LeaseLimits]]] = {}
+        intake = Intake(self.members, self.desk, self._policy)
         asker = self._askers.asker(agent)
         holder = asker.holder
         self.desk.asks(asker)
@@ -400,10 +401,12 @@ class LocationManager:
             if known is None or known.holder != holder or known.host not in self.members.known:
                 out.append(Send(agent, m.Renewed(message.count, renewal.lease, reason="unknown")))
             else:
-                by_host.setdefault(known.host, []).append(renewal)
-        for host, renewals in sorted(by_host.items()):
-            part = m.RenewLeases(message.count, tuple(renewals), message.duration)
-            self._to_host(host, m.PassOn(self.epoch, agent, asker, part), out)
+                judged = renewal, intake.renewal(asker, known, renewal, message.duration)
+                by_host.setdefault(known.host, []).append(judged)
+        for host, its in sorted(by_host.items()):
+            part = m.RenewLeases(message.count, tuple(renewal for renewal, _ in its), message.duration)
+            limits = tuple(one for _, one in its)
+            self._to_host(host, m.PassOn(self.epoch, agent, asker, part, limits), out)
 
     def _pass_on(
         self,

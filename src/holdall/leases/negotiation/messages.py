@@ -299,6 +299,14 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
     lease: str
 
 
+class LeaseLimits(msgspec.Struct, frozen=True):
+    """What the location's policy lets a lease have from its next renewal on."""
+
+    lease: str
+    most: dict[str, tuple[int, str]]
+    """Term, or `duration` -> so much, and the rule that says so. 0: nothing of it."""
+
+
 class PassOn(msgspec.Struct, frozen=True, tag="pass_on"):
     """What an agent asks of this host's leases. Answers go to the agent."""
 
@@ -306,6 +314,8 @@ class PassOn(msgspec.Struct, frozen=True, tag="pass_on"):
     agent: Address
     asker: Asker
     message: RenewLeases | ReleaseLease | GetStatus | SplitLease
+    limits: tuple[LeaseLimits, ...] = ()
+    """Of leases to be renewed; kept for renewals that come to the host itself, until the manager says otherwise."""
 
 
 class Revoke(msgspec.Struct, frozen=True, tag="revoke"):
