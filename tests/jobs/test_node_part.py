@@ -51,6 +51,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserKnown,
     UserUnknown,
 )
 from holdall.parties.messages import Asked, SessionClosed
@@ -337,6 +338,39 @@ def test_output_of_a_user_who_is_unknown_for_long_is_not_looked_for_any_more() -
     unknown_at(6_000 + part.UNKNOWN_USER_MS)
     assert bench.kept == {}
     unknown_at(6_001 + part.UNKNOWN_USER_MS)  # told twice, as it was asked twice
+    assert bench.restart() == []
+
+
+def test_a_user_who_was_known_in_between_is_unknown_anew() -> None:
+    bench = Bench()
+    job = bench.begin()
+    bench.ask(JobTake(2, job), "run")
+    bench.ask(save(job, 0, b"end", state="succeeded"), "run")
+    bench.ask(JobForget(1, job))
+    runners = Address(NODE, "runners")
+
+    def heard_at(wall_ms: int, news: UserUnknown | UserKnown) -> None:
+        bench.take(bench.jobs.handle(Received(Address(NODE, "node"), ClockRead(wall_ms=wall_ms))))
+        bench.take(bench.jobs.handle(Received(runners, news)))
+
+    def unknown_since() -> int | None:
+        record = bench.kept[f"gone/{job}"]
+        assert isinstance(record, JobGone)
+        return record.unknown_since_ms
+
+    heard_at(6_000, UserUnknown(job))
+    unlike = bench.jobs.key()
+    heard_at(7_000, UserKnown(job))
+    assert unknown_since() is None
+    assert bench.jobs.key() != unlike
+    again_ms = 6_000 + part.UNKNOWN_USER_MS
+    heard_at(again_ms, UserUnknown(job))
+    assert unknown_since() == again_ms
+    assert bench.restart() == [RemoveOutput(job, 7, "u7")]
+    assert unknown_since() == again_ms
+    heard_at(again_ms + part.UNKNOWN_USER_MS, UserUnknown(job))
+    assert bench.kept == {}
+    heard_at(again_ms + part.UNKNOWN_USER_MS + 1, UserKnown(job))  # of a job that is settled
     assert bench.restart() == []
 
 

@@ -21,6 +21,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserKnown,
     UserUnknown,
 )
 
@@ -140,9 +141,10 @@ def test_a_job_s_folder_is_removed_and_only_then_said_to_be_gone(state: Path) ->
     bench.runners.remove(order)
     assert bench.answers == []
     bench.runners.open()
+    assert bench.answers == [UserKnown(JOB)]
     until(lambda: not (state / "jobs" / JOB).exists(), "its folder is removed")
     bench.runners.remove(order)
-    assert bench.answers[-1] == OutputGone(JOB)
+    assert bench.answers == [UserKnown(JOB), OutputGone(JOB)]
     assert outside.read_text() == "not of a job"
 
 

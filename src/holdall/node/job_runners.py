@@ -23,6 +23,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserKnown,
     UserUnknown,
 )
 
@@ -76,24 +77,26 @@ class JobRunners:
         if not self._is_open:
             self._held.append(order)
             return
+        self._answer(self._remove(order))
+
+    def _remove(self, order: RemoveOutput) -> OutputGone | UserUnknown | UserKnown:
         if not _is_known(order.uid):
-            self._answer(UserUnknown(order.job))
-            return
+            return UserUnknown(order.job)
         try:
             user, changes, folder = self._whose(order)
             if not os.path.lexists(folder):
-                self._answer(OutputGone(order.job))
-            else:
-                subprocess.run(
-                    ["/bin/sh", "-c", _REMOVE, "sh", str(folder)],
-                    cwd="/",
-                    start_new_session=True,
-                    check=True,
-                    timeout=10,
-                    **_identity(user, changes=changes),
-                )
+                return OutputGone(order.job)
+            subprocess.run(
+                ["/bin/sh", "-c", _REMOVE, "sh", str(folder)],
+                cwd="/",
+                start_new_session=True,
+                check=True,
+                timeout=10,
+                **_identity(user, changes=changes),
+            )
         except (Refused, OSError, subprocess.SubprocessError) as error:
             self._log.info("output of a job is not removed", job=order.job, why=str(error))
+        return UserKnown(order.job)
 
     def _whose(self, order: StartRunner | RemoveOutput) -> tuple[pwd.struct_passwd, bool, Path]:
         """Who a job's processes run as, whether that is not us, and the job's folder. Raises Refused."""

@@ -61,6 +61,7 @@ from holdall.parties.jobs.messages import (
     RunnerFailed,
     RunnerPlace,
     StartRunner,
+    UserKnown,
     UserUnknown,
 )
 from holdall.parties.messages import SESSION, Asked, SessionClosed
@@ -73,7 +74,7 @@ ENTRIES_MAX = 100_000
 """Of one job's log."""
 ROWS_PER_FRAME = 50
 UNKNOWN_USER_MS = 7 * 24 * 3600 * 1000
-"""So long after its user was first unknown nobody looks for a forgotten job's output any more."""
+"""When its user has been unknown for so long without a break, nobody looks for a forgotten job's output any more."""
 
 
 class JobSettings(msgspec.Struct, frozen=True):
@@ -152,7 +153,7 @@ class Jobs:
                 (name, kept.record, tuple(kept.log), kept.runner, tuple(kept.followers))
                 for name, kept in self.jobs.items()
             ),
-            tuple(self.gone),
+            tuple(self.gone.values()),
         )
 
     def copy(self) -> Self:
@@ -365,6 +366,8 @@ class Jobs:
                 self._output_over(job)
             case UserUnknown(job):
                 self._user_unknown(job)
+            case UserKnown(job):
+                self._user_known(job)
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} of the driver is not for jobs")
 
@@ -382,6 +385,12 @@ class Jobs:
             self._out.append(Save(f"gone/{job}", self.gone[job]))
         elif self._wall_ms - gone.unknown_since_ms >= UNKNOWN_USER_MS:
             self._output_over(job)
+
+    def _user_known(self, job: str) -> None:
+        gone = self.gone.get(job)
+        if gone is not None and gone.unknown_since_ms is not None:
+            self.gone[job] = msgspec.structs.replace(gone, unknown_since_ms=None)
+            self._out.append(Save(f"gone/{job}", self.gone[job]))
 
     def _look(self, job: str) -> None:
         kept = self.jobs.get(job)

@@ -39,7 +39,7 @@ class JobGone(msgspec.Struct, frozen=True, tag="job_gone"):
     uid: int
     user: str
     unknown_since_ms: int | None = None
-    """Wall clock: when the host was first found to know no such user."""
+    """Wall clock: when the host was first found to know no such user, since it last knew it."""
 
 
 JobRecords: TypeAlias = JobRecord | JobBody | JobEntry | JobGone
@@ -73,6 +73,12 @@ class UserUnknown(msgspec.Struct, frozen=True, tag="user_unknown"):
     job: str
 
 
+class UserKnown(msgspec.Struct, frozen=True, tag="user_known"):
+    """From `runners`: the folder may be there still, of a user whom the host knows."""
+
+    job: str
+
+
 class RunnerFailed(msgspec.Struct, frozen=True, tag="runner_failed"):
     """From `runners`: none could be started."""
 
@@ -88,7 +94,7 @@ class RunnerPlace(msgspec.Struct, frozen=True, tag="runner_place"):
 
 
 ToRunners: TypeAlias = StartRunner | RemoveOutput
-FromRunners: TypeAlias = RunnerFailed | RunnerPlace | OutputGone | UserUnknown
+FromRunners: TypeAlias = RunnerFailed | RunnerPlace | OutputGone | UserUnknown | UserKnown
 
 CODEC.register("jobs", JobRecords)
 CODEC.register("jobs.driver", ToRunners | FromRunners)
