@@ -28,6 +28,8 @@ MARKER = 5.0
 EDGE = "#333333"
 """Around each marker, so that light colours stand out from white and from each other."""
 MANY = "  (log scale)"
+MANY_DECADES = 1000.0
+"""From this ratio of the largest to the smallest on, numbers at 1, 2 and 5 of each decade touch each other."""
 NEEDED = "figures need matplotlib: install the extra with `pip install 'holdall[lab]'`, or leave out --report"
 
 
@@ -89,7 +91,7 @@ def size(look: Look) -> float:
 def legend(
     figure: Figure, look: dict[str, Look], names: list[str], *, points: bool = False, columns: int = 5
 ) -> None:
-    """Below the panels, so that it hides nothing; `points`: the figure has markers without lines."""
+    """Below the panels, so that it hides nothing, in at most `columns`; `points`: the figure has markers without lines."""
     from matplotlib import lines
 
     line: Any = lines.Line2D
@@ -106,21 +108,28 @@ def legend(
         )
         for name in names
     ]
-    figure.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=min(columns, len(names)),
-        frameon=False,
-        handlelength=2.6,
-    )
+    for count in range(min(columns, len(names)), 0, -1):
+        made = figure.legend(
+            handles=handles, loc="outside lower center", ncols=count, frameon=False, handlelength=2.6
+        )
+        # Names differ in length, so only what is laid out tells how many stand beside each other; a PNG's letters,
+        # set for more dots, come out some hundredths wider.
+        if count == 1 or 1.06 * made.get_window_extent().width <= figure.bbox.width:
+            return
+        made.remove()
 
 
 def plain_ticks(axis: Any, *, dense: bool = False) -> None:
-    """Numbers at 1, 2 and 5 of each decade of an axis (`xaxis` or `yaxis`) with a logarithmic scale; dense: at more."""
+    """Numbers at 1, 2 and 5 of each decade of an axis (`xaxis` or `yaxis`) with a logarithmic scale; dense: at more.
+
+    What is drawn there tells how many decades there are: with many, numbers stand at 1 and 3 only.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    low, high = axis.get_data_interval()
+    within = (1.0, 2.0, 5.0) if high <= MANY_DECADES * low else (1.0, 3.0)
     axis.set_major_locator(
-        LogLocator(base=10, subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if dense else (1.0, 2.0, 5.0), numticks=12)
+        LogLocator(base=10, subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if dense else within, numticks=12)
     )
     axis.set_major_formatter(FuncFormatter(_number))
     axis.set_minor_formatter(NullFormatter())
