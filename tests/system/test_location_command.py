@@ -17,7 +17,7 @@ from holdall.guardian.enforcement.ladder import probe
 
 pytestmark = pytest.mark.system
 MIB = 1 << 20
-NOT_TAKEN, LOST = 64, 79
+NOT_TAKEN, NOT_NOW, LOST = 64, 75, 79
 OFFERED = """
 [[capacity]]
 name = "mem"
@@ -255,3 +255,21 @@ def test_when_its_node_is_killed_nothing_of_a_command_is_left_at_the_end_of_its_
         running.wait()
     assert running.returncode == LOST, said
     assert "lost" in said
+
+
+def test_of_commands_that_take_one_offer_at_the_same_moment_one_runs(hosts: System, tmp_path: Path) -> None:
+    node = one_host(hosts)
+    for n in range(3):
+        began, may_end = tmp_path / f"began-{n}", tmp_path / f"may-end-{n}"
+        command = ("sh", "-c", f"echo $$ >> {began}; until [ -e {may_end} ]; do sleep 0.05; done")
+        lease = told(node, "request", "prague", "--term", "mem=10MiB")["offer"]["lease"]
+        runs = [begin(node, "accept", lease, "--", *command) for _ in range(4)]
+        until(lambda runs=runs: sum(one.poll() is not None for one in runs) >= 3, "the others are refused")  # type: ignore[misc]
+        refused = [one for one in runs if one.poll() is not None]
+        texts = [one.communicate()[1] for one in refused]
+        assert [one.returncode for one in refused] == [NOT_NOW] * 3, texts
+        assert all("has its lease alone. Ask anew: holdall location request prague" in one for one in texts)
+        may_end.touch()
+        (ran,) = (one for one in runs if one not in refused)
+        said = ran.communicate(timeout=60)
+        assert (ran.returncode, len(began.read_text().split())) == (0, 1), said

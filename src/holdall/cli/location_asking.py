@@ -142,7 +142,9 @@ def accept(lease: str, url: str, *, hold: bool, as_json: bool, command: Sequence
             offers = LocationTalk(node).expect(f.ListOffers(), f.Offers).rows
             offer = next((row.document for row in offers if row.document.lease == lease), None)
             if offer is None:
-                raise over(f.Over(lease, "unknown"))
+                # No offer any more: the node tells whether somebody has taken it, or knows nothing of it.
+                told = LocationTalk(node).ask(f.AcceptOffer(lease, command=True))
+                raise over(told if isinstance(told, f.Over) else f.Over(lease, "unknown"))
             raise typer.Exit(LocationRun(node, offer, command, as_json=as_json).run())
         answer = LocationTalk(node).ask(f.AcceptOffer(lease))
         if isinstance(answer, f.Over):

@@ -89,7 +89,7 @@ class LocationRun:
         )  # before there is a lease: from now on somebody who interrupts us is heard, and all is given back
         try:
             asked_ms = boottime_ms()
-            answer = LocationTalk(self._node).ask(f.AcceptOffer(self._offer.lease))
+            answer = LocationTalk(self._node).ask(f.AcceptOffer(self._offer.lease, command=True))
             if isinstance(answer, f.Over):
                 raise over(answer)
             if not isinstance(answer, f.LeaseIs):

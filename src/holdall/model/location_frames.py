@@ -79,9 +79,11 @@ class ListOffers(msgspec.Struct, frozen=True, tag="list_offers"):
 
 
 class AcceptOffer(msgspec.Struct, frozen=True, tag="accept_offer"):
-    """Answer: LeaseIs, or Over where nothing is granted by it."""
+    """Answer: LeaseIs, or Over where nothing is granted by it; the same again by the same answer, but for a command's."""
 
     lease: _Id
+    command: bool = False
+    """For a command, which has its lease alone: of all that take one offer the first gets it, and the others are denied."""
 
 
 class DeclineOffer(msgspec.Struct, frozen=True, tag="decline_offer"):

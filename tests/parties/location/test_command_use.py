@@ -32,14 +32,15 @@ def document(state: str) -> LeaseDocument:
 
 
 class Node:
-    """A negotiator that holds one lease for ann."""
+    """A negotiator that holds one lease for ann, or has an offer of it that she has not taken."""
 
-    def __init__(self, request: LeaseRequest = REQUEST) -> None:
+    def __init__(self, request: LeaseRequest = REQUEST, *, take: bool = True) -> None:
         self.machine = Negotiator(NegotiatorSettings(OWN, "lab-1", "prague"), NoNeighbours(OWN, "lab-1"))
         self.count = 0
-        self.first = self.asks(f.AskOffer("prague", request, take=True))
+        self.first = self.asks(f.AskOffer("prague", request, take))
         self.hears(LOCATION, m.Offer("r1", 10_000, document("offered")))
-        self.hears(LOCATION, m.LeaseIs(document("active")))
+        if take:
+            self.hears(LOCATION, m.LeaseIs(document("active")))
 
     def hears(self, part: str, message: Message) -> Sequence[Effect]:
         return self.machine.handle(Received(Address(OWN, part), message))

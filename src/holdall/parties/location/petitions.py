@@ -62,6 +62,8 @@ class Petitions:
         self._over: dict[str, str] = {}
         self._given_up: dict[str, None] = {}
         """Requests of which a lease may come all the same, as it was being taken already; it is given back."""
+        self._commands: set[str] = set()
+        """Leases that a command has for itself, or is taking."""
         self.listings = Listings(dealings, answering)
         self.splits = Splits(settings, dealings, answering)
         self.looking = Looking(dealings, answering, self._ask_manager)
@@ -92,8 +94,8 @@ class Petitions:
                 self._ask_together(wait, asker, question, out)
             case f.ListOffers():
                 self._answering.answer(wait, f.Offers(self._offers(asker)), out)
-            case f.AcceptOffer(lease):
-                return self._accept(wait, asker, lease, out)
+            case f.AcceptOffer():
+                return self._accept(wait, asker, question, out)
             case f.DeclineOffer(lease):
                 return self._decline(wait, asker, lease, out)
             case f.HoldLeases(leases):
@@ -316,20 +318,40 @@ class Petitions:
     def _offer(self, document: LeaseDocument, until_ms: int) -> f.OfferIs:
         return f.OfferIs(self._answering.shown(document), max(0, until_ms - self.now_ms))
 
-    def _accept(self, wait: Wait, asker: Asker, lease: str, out: list[Effect]) -> Outcomes:
+    def _accept(self, wait: Wait, asker: Asker, question: f.AcceptOffer, out: list[Effect]) -> Outcomes:
+        lease = question.lease
         location = f.location_of(lease)
         agent = self._dealings.agents.get(location)
         request = self._request_of(lease, asker.holder)
         is_held = agent is not None and lease in agent.held and self._dealings.asker(lease) == asker
+        if (request is not None or is_held) and self._is_others_command(question, request, is_held=is_held):
+            text = (
+                f"lease {lease} is taken already, and a command has its lease alone. Ask anew: "
+                f"holdall location request {location}"
+            )
+            self._answering.deny(wait, "not-granted", text, out)
+            return []
         if request is None and agent is not None and is_held:
             self._answering.answer(wait, self._lease(agent.held[lease]), out)
             return []
         if request is None:
             self._answering.answer(wait, f.Over(lease, self._over.get(lease, "unknown")), out)
             return []
+        if question.command:
+            self._commands.add(lease)
         self._answering.wait(f"accept/{lease}", wait, out, within_ms=2 * WAIT_MS)
         out.append(CancelTimer(f"{TIMER}offer/{request}"))
         return self._dealings.tell(location, a.Take(request), out)
+
+    def _is_others_command(self, question: f.AcceptOffer, request: str | None, *, is_held: bool) -> bool:
+        """Whether who asks would share a command's lease, or a command another's. Of one whose taker has gone the next is the first."""
+        is_being_taken = request is not None and f"accept/{question.lease}" in self._answering.waits
+        if question.command:
+            return is_held or is_being_taken
+        if question.lease not in self._commands:
+            return False
+        # What is to replace a command's lease may be taken by others: its guardian is told, as of a renewal.
+        return request is None if is_held else is_being_taken
 
     def _decline(self, wait: Wait, asker: Asker, lease: str, out: list[Effect]) -> Outcomes:
         request = self._request_of(lease, asker.holder)
@@ -424,6 +446,8 @@ class Petitions:
             self._note_over(document.lease, "released")
             return self._dealings.tell(f.location_of(document.lease), a.GiveBack(document.lease), out)
         self._open.pop(document.request, None)
+        if document.revision == 1 and f"accept/{document.lease}" not in self._answering.waits:
+            self._commands.discard(document.lease)  # whoever took it has gone, and never began
         for key in (f"offer/{document.request}", f"accept/{document.lease}", f"renew/{document.lease}"):
             self._answering.settle(key, self._lease(document), out)
         return []
@@ -531,7 +555,13 @@ class Petitions:
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         return repr(
-            (sorted(self._open.items()), sorted(self._used), sorted(self._over.items()), list(self._given_up))
+            (
+                sorted(self._open.items()),
+                sorted(self._used),
+                sorted(self._over.items()),
+                list(self._given_up),
+                sorted(self._commands),
+            )
         )
 
     def _cancel(self, request: str, out: list[Effect]) -> Outcomes:
@@ -565,6 +595,7 @@ class Petitions:
 
     def _note_over(self, lease: str, reason: str) -> None:
         self._used.pop(lease, None)
+        self._commands.discard(lease)
         self.warned.pop(lease, None)
         self._over[lease] = reason
         while len(self._over) > OVER_MAX:
