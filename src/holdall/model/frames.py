@@ -49,6 +49,9 @@ class ExitRecord(msgspec.Struct, frozen=True):
     reason: Text = ""
 
 
+TakenBack: TypeAlias = Literal["", "expired", "kicked"]
+"""How a lease of units is over that its holder does not just give back."""
+
 # Client -> node
 
 
@@ -121,6 +124,8 @@ class Release(msgspec.Struct, frozen=True, tag="release"):
     wait: bool = False
     exit: ExitRecord | None = None
     """From a guardian: the command's group is empty."""
+    why: TakenBack = ""
+    """From who holds units for negotiated leases: that lease came to its end so, and its holder gave nothing back."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):

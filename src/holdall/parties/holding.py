@@ -27,6 +27,10 @@ from holdall.protocols.vocabulary import (
 
 STOPPED_AS = {"not-renewed": "lost", "for-over": "expired"}
 """The row in the history of a lease that its guardian gives back because it was over for the holder, by the reason."""
+FOR_NEGOTIATED: dict[frames.TakenBack, str] = {
+    "expired": "the negotiated lease that it was for was not renewed in time",
+    "kicked": "the negotiated lease that it was for was revoked",
+}
 
 
 class Holding:
@@ -50,15 +54,8 @@ class Holding:
         if claim is None:
             self._finding.no_lease(connection, frame.n, frame.key, released=True, request=frame)
             return
-        record = claim.record
-        kind, what = ("kicked", "released") if record.phase == "draining" else ("released", "released")
-        text = f"revoked: {record.revoked}" if record.phase == "draining" else ""
-        if frame.exit is not None:
-            text = "; ".join(part for part in (text, exit_text(frame.exit)) if part)
-            if kind == "released":
-                kind = STOPPED_AS.get(frame.exit.reason.partition(":")[0], kind)
-            if kind == "lost" and (silent := silent_nodes(self._state, record)):
-                text += f"; silent: {', '.join(silent)}"
+        record, what = claim.record, "released"
+        kind, text = self._row(record, frame)
         if record.phase not in HELD:
             kind = what = "cancelled"
             self._ends.deny(claim, NotGranted.code, f"cancelled by {session.record.holder}")
@@ -71,9 +68,23 @@ class Holding:
                 (connection, frame.n, record.printed, what)
             )
         free_by_ms = self._care_ms(record)
-        self._ends.over(claim, kind, text)
+        self._ends.over(claim, kind, text, unclean=bool(frame.why))
         if not frame.wait:
             self._state.tell(connection, frames.Released(frame.n, record.printed, what, free_by_ms))
+
+    def _row(self, record: ClaimRecord, frame: frames.Release) -> tuple[str, str]:
+        """What the history says of a lease that is given back."""
+        is_kicked = record.phase == "draining"
+        kind, text = ("kicked", f"revoked: {record.revoked}") if is_kicked else ("released", "")
+        if frame.why and not is_kicked:
+            return frame.why, FOR_NEGOTIATED[frame.why]
+        if frame.exit is not None:
+            text = "; ".join(part for part in (text, exit_text(frame.exit)) if part)
+            if not is_kicked:
+                kind = STOPPED_AS.get(frame.exit.reason.partition(":")[0], kind)
+            if kind == "lost" and (silent := silent_nodes(self._state, record)):
+                text += f"; silent: {', '.join(silent)}"
+        return kind, text
 
     def ended(self, message: Ended) -> None:
         """All pools know of an end: the last word on a claim."""

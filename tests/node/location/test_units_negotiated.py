@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from node.location.town import Client, die, net, settled, start
 from node.together import Together, pool, together
@@ -11,7 +12,7 @@ from holdall.model import frames
 from holdall.model import location_frames as f
 from holdall.model.terms import LeaseDocument, LeaseRequest, RequestedTerm
 
-GPUS = pool("gpu", "0", "1", "2")
+GPUS = pool("gpu", "0", "1", "2") + pool("fpga", "0") + pool("tester", "0", "1") + 'cooldown = "1h"\n'
 
 
 @pytest.fixture
@@ -182,3 +183,55 @@ def test_units_are_kept_for_longer_than_a_ttl(nodes: Together) -> None:
 
         until(renewed, "the part that claims units has renewed it")
     assert status(nodes, document.lease).state == "active"
+
+
+def ends(nodes: Together) -> dict[str, dict[str, int]]:
+    """Pool or capacity -> how its stretches ended -> how many."""
+    found: dict[str, dict[str, int]] = {}
+    with nodes.client("lab1") as client:
+        for row in client.listing("usage", arg="end").usage:
+            found.setdefault(row.term, {})[row.group] = row.stretches
+    return found
+
+
+def test_units_end_as_the_negotiated_lease_does_that_they_are_kept_for(nodes: Together) -> None:
+    given_back = taken(nodes, wants("r1", 1))
+    end(nodes, given_back.lease)
+    with Client(nodes, "lab1") as client:
+        offered = client.offer(wants("r2", 1))
+        assert isinstance(offered, f.OfferIs)
+        client.ask(f.DeclineOffer(offered.document.lease))
+    until(lambda: ends(nodes).get("gpu") == {"released": 2}, "what was given back, or not taken, is released")
+    taken(nodes, wants("r3", 1, duration=1000))
+    until(lambda: ends(nodes)["gpu"] == {"released": 2, "expired": 1}, "what was not renewed has expired")
+    both = wants("r4", 2)
+    both = msgspec.structs.replace(both, terms={**both.terms, "fpga": RequestedTerm(1)})
+    kicked = taken(nodes, both)
+    with nodes.client("lab1") as client:
+        (lease,) = (one for one in client.listing("who").leases if one.units[0].pool == "gpu")
+        client.send(frames.Kick(client.n(), lease.lease, "needed elsewhere"))
+        client.wait(frames.Released)
+    until(lambda: status(nodes, kicked.lease).state == "revoked", "with one of its pools all is over")
+    until(lambda: "fpga" in ends(nodes), "its other units are free")
+    assert ends(nodes) == {
+        "gpu": {"released": 2, "expired": 1, "kicked": 2},
+        "fpga": {"kicked": 1},
+        "net.tx": {"released": 1, "expired": 1, "revoked": 1},
+    }
+    with nodes.client("lab1") as client:
+        told = [(one.kind, one.text) for one in client.listing("log").log]
+    assert ("expired", "the negotiated lease that it was for was not renewed in time") in told
+    assert ("kicked", "the negotiated lease that it was for was revoked") in told
+
+
+def test_units_of_a_negotiated_lease_that_was_not_given_back_cool_down(nodes: Together) -> None:
+    def states() -> list[str]:
+        with nodes.client("lab1") as client:
+            (row,) = client.listing("pools", "tester").pools
+            return sorted(one.state for one in row.units)
+
+    tester = {"tester": RequestedTerm(1)}
+    end(nodes, taken(nodes, LeaseRequest("r1", tester, duration=60_000)).lease)
+    until(lambda: states() == ["free", "free"], "what was given back is free")
+    taken(nodes, LeaseRequest("r2", tester, duration=1000))
+    until(lambda: states() == ["cooldown", "free"], "what was not renewed rests")

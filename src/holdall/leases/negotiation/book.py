@@ -418,7 +418,8 @@ class HostBook:
 
     def _free_units(self, record: HeldLease, out: Effects) -> None:
         if record.has_units and self.settings.units is not None:
-            out.append(Send(self.settings.units, h.FreeUnits(record.hold)))
+            ending = record.state if record.state in {"expired", "revoked"} else "released"
+            out.append(Send(self.settings.units, h.FreeUnits(record.hold, ending)))
 
     def _life_ms(self, duration: int) -> int:
         return duration + -(-duration * self.settings.rho_ppm // PPM)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdall.machine.codec import CODEC
-from holdall.model.terms import Template, TermStatus
+from holdall.model.terms import LeaseState, Template, TermStatus
 from holdall.protocols.vocabulary import UnitGrant
 
 
@@ -36,6 +36,8 @@ class FreeUnits(msgspec.Struct, frozen=True, tag="free_units"):
     """All units of the party, and any that are on their way to it, are given back. The same again has no effect."""
 
     party: str
+    ending: LeaseState = "released"
+    """Of the lease; a hold that came to nothing has given them back."""
 
 
 class UnitsAre(msgspec.Struct, frozen=True, tag="units_are"):

@@ -29,6 +29,7 @@ from holdall.machine.contract import (
 )
 from holdall.model import frames
 from holdall.model.names import pool_name
+from holdall.model.terms import LeaseState
 from holdall.model.wanted import Need, Selector
 from holdall.parties.location.messages import HOST
 from holdall.parties.location.own_session import OwnSession
@@ -42,6 +43,8 @@ BEAT_TIMER = "beat"
 TRIES_MOST = 2
 """Claims for one want. Units may be free that a claim does not get, as others wait for them."""
 _PARTY = "party/"
+_ENDS_AS: dict[LeaseState, frames.TakenBack] = {"expired": "expired", "revoked": "kicked"}
+"""How a lease of units ends with the negotiated one that it was for, in the words for those; any other is given back."""
 
 
 class ClaimOf(msgspec.Struct, frozen=True):
@@ -154,8 +157,8 @@ class Units:
             case h.KeepUnits(party, instead_of):
                 if instead_of:
                     self._take_over(party, instead_of, out)
-            case h.FreeUnits(party):
-                self._free(party, out)
+            case h.FreeUnits(party, ending):
+                self._free(party, _ENDS_AS.get(ending, ""), out)
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} is not for who claims units")
 
@@ -254,7 +257,7 @@ class Units:
         out.append(Forget(_PARTY + old))
         self._save(PartyRecord(party, tuple(kept)), out)
 
-    def _free(self, party: str, out: list[Effect]) -> None:
+    def _free(self, party: str, why: frames.TakenBack, out: list[Effect]) -> None:
         for want in self._wants.values():
             want.is_over = want.is_over or want.party == party
         record = self.parties.pop(party, None)
@@ -262,7 +265,7 @@ class Units:
             return
         out.append(Forget(_PARTY + party))
         for claim in record.claims:
-            self._end_claim(claim, out)
+            self._end_claim(claim, out, why)
 
     # ------------------------------------------------------------ the agent
 
@@ -340,14 +343,14 @@ class Units:
         self.parties[record.party] = record
         out.append(Save(_PARTY + record.party, record))
 
-    def _end_claim(self, claim: ClaimOf, out: list[Effect]) -> None:
+    def _end_claim(self, claim: ClaimOf, out: list[Effect], why: frames.TakenBack = "") -> None:
         if claim.printed:
-            self._release(claim.printed, out)
+            self._release(claim.printed, out, why)
         else:
             self._session.ask(frames.Cancel(self._session.number(), f"#{claim.n}"), out)
 
-    def _release(self, printed: str, out: list[Effect]) -> None:
-        self._session.ask(frames.Release(self._session.number(), printed), out)
+    def _release(self, printed: str, out: list[Effect], why: frames.TakenBack = "") -> None:
+        self._session.ask(frames.Release(self._session.number(), printed, why=why), out)
 
     def _tell(self, message: Message, out: list[Effect]) -> None:
         out.append(Send(Address(self.settings.node, HOST), message))
