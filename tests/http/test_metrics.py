@@ -42,10 +42,11 @@ def everything() -> str:
     made.renewal(0.001)
     made.asked.labels("pools").observe(0.01)
     made.requests.labels("GET /v1/pools", "200").inc()
-    figures = Figures(bus_s=0.002, overtakes={"psu": 2})
+    figures = Figures(bus_s=0.002, overtakes={"psu": 2}, location_waiting={"prague": 3})
     figures.commits.add(0.003)
     shown = [
         *metrics.of_overtakes(made, figures),
+        *metrics.of_locations(figures),
         *metrics.alive(1),
         *metrics.of_pools(made, [summary("psu")], [wait("psu+bench,arch=x:2 or gpu", 3)]),
         *metrics.of_node([frames.Listing(1, nodes=(NODE,))], figures),

@@ -56,6 +56,7 @@ async def metrics(asking: Asking) -> Response:
         shown += of_pools(meters, pools_of(pools).values(), [why for part in queue for why in part.waits])
         figures = msgspec.json.decode(body, type=Told).figures
         shown += of_overtakes(meters, figures)
+        shown += of_locations(figures)
         shown += of_node(nodes, figures)
         leases = sum(len(part.leases) for part in who)
         shown += of_server(streams=place.mirror.listeners, claims=len(place.claims), leases=leases)
@@ -117,6 +118,16 @@ def of_overtakes(meters: Meters, figures: Figures) -> Iterator[Metric]:
     for label, times in sorted(counts.items()):
         overtakes.add_metric([label], times)
     yield overtakes
+
+
+def of_locations(figures: Figures) -> Iterator[Metric]:
+    """The line of each location that this node leads."""
+    waiting = GaugeMetricFamily(
+        "holdall_location_waiting", "Requests that wait for capacity of it", labels=["location"]
+    )
+    for location, count in sorted(figures.location_waiting.items()):
+        waiting.add_metric([location], count)
+    yield waiting
 
 
 def _waits_by_pool(meters: Meters, waits: list[Why]) -> tuple[dict[str, float], dict[str, int]]:

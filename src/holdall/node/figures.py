@@ -32,5 +32,7 @@ class Figures(msgspec.Struct):
     heard: int = 0
     overtakes: dict[str, int] = msgspec.field(default_factory=dict)
     """Name of a pool of this node -> how often a younger claim got ahead of a waiting one."""
+    location_waiting: dict[str, int] = msgspec.field(default_factory=dict)
+    """Location that this node leads -> requests that wait in its line now."""
     bus_s: float | None = None
     """Question and answer between the node and its server of the bus, last measured."""

@@ -45,7 +45,8 @@ from holdall.node.settings import read_settings
 from holdall.node.sockets import bind
 from holdall.node.store import BootRecord, JournalBroken, JournalFull, Store
 from holdall.parties.directory.messages import DIRECTORY, Leaving
-from holdall.parties.location.messages import HOST
+from holdall.parties.location.candidate import Candidate
+from holdall.parties.location.messages import HOST, LOCATION
 from holdall.parties.messages import AGENT, MANAGER, NODE, Reload
 from holdall.parties.side import Side
 
@@ -376,6 +377,8 @@ class Service:
             )
             side = self._loop.host.parts[MANAGER]
             found.overtakes = dict(side.overtakes()) if isinstance(side, Side) else {}
+            candidate = self._loop.host.parts.get(LOCATION)
+            found.location_waiting = candidate.waiting() if isinstance(candidate, Candidate) else {}
         return found
 
     def _find_seat(self, key: NodeKey) -> Seat:

@@ -14,6 +14,7 @@ from holdall.leases.negotiation.location import LocationManager
 from holdall.model import frames
 from holdall.model import location_frames as f
 from holdall.model.terms import LeaseRequest, RequestedTerm
+from holdall.node.figures import Figures
 from holdall.parties.location.candidate import Candidate
 from holdall.parties.location.messages import LOCATION
 
@@ -56,6 +57,28 @@ def test_a_request_waits_in_line_until_the_unit_is_given_back(nodes: Together) -
         holder.release(held.key)
         assert waiting.result() == "gpu-1"
         assert line(nodes) == 0
+
+
+def told_waiting(nodes: Together, name: str) -> dict[str, int]:
+    """As the node tells its HTTP server, for the metrics."""
+    figures = nodes.nodes[name].health()["figures"]
+    assert isinstance(figures, Figures)
+    return figures.location_waiting
+
+
+def test_the_node_that_leads_tells_how_many_wait_in_line(nodes: Together) -> None:
+    start(nodes, "lab2", net("100kB/s", "first"))
+    leader = settled(nodes, "lab1", "lab2", hosts=2)
+    (other,) = {"lab1", "lab2"} - {leader}
+    with nodes.client("lab1") as holder, Client(nodes, other) as client:
+        held = holder.lease("gpu:1")
+        assert (told_waiting(nodes, leader), told_waiting(nodes, other)) == ({"prague": 0}, {})
+        asked = f.AskOffer("prague", gpu("r1", wait_ms=60_000))
+        client.talk._conversation._write(frames.Negotiate(1, f.pack(asked)))
+        until(lambda: told_waiting(nodes, leader) == {"prague": 1}, "one waits")
+        assert told_waiting(nodes, other) == {}
+        holder.release(held.key)
+        until(lambda: told_waiting(nodes, leader) == {"prague": 0}, "it has an offer")
 
 
 def test_a_wait_that_is_over_is_a_refusal_and_parts_do_not_wait(nodes: Together) -> None:

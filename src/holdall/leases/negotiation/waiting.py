@@ -43,6 +43,11 @@ class Line:
     def __init__(self) -> None:
         self.waiters: dict[Asked, Waiter] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many could not be met when that was tried last."""
+        return sum(one.last is not None for one in self.waiters.values())
+
     def joins(self, kept: Kept, heartbeat_ms: int, out: Effects) -> bool:
         """At its end, if it is not there. False: there are too many."""
         asked = asked_of(kept)

@@ -98,6 +98,10 @@ class Candidate:
         """Whether this node leads, as far as it knows."""
         return self.leader == self.settings.node
 
+    def waiting(self) -> dict[str, int]:
+        """Location -> requests that wait in line at this node; nothing where another one leads."""
+        return {self.settings.location: self.manager.line.waiting} if self.leads else {}
+
     def start(self) -> Sequence[Effect]:
         """Nobody leads yet."""
         return ()
