@@ -5,13 +5,19 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from holdall.cli.reader import flush_last, watch_reader
+
 USAGE_STATUS = 64
 INTERRUPTED_STATUS = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its status (64 usage, 65 never, 69 unreachable, 75 not granted, …)."""
-    sys.exit(_status(list(sys.argv[1:] if arguments is None else arguments)))
+    watch_reader()
+    try:
+        sys.exit(_status(list(sys.argv[1:] if arguments is None else arguments)))
+    finally:
+        flush_last()
 
 
 def _status(arguments: list[str]) -> int:
@@ -42,8 +48,4 @@ def _status(arguments: list[str]) -> int:
         return USAGE_STATUS
     except (KeyboardInterrupt, Abort):
         return INTERRUPTED_STATUS
-    except BrokenPipeError:
-        # The reader of our output has gone (`holdall log | head`): nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return result if isinstance(result, int) else 0

@@ -1,6 +1,5 @@
 """How a job goes on, on a terminal (a tree that changes), in a log (a line for each entry), or as JSON lines."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -127,10 +126,9 @@ class _Lines:
         if view.notes != self._notes:
             self._notes = dict(view.notes)
             documents.append({"v": 1, "event": "notes", "job": view.row.job, "notes": self._notes})
-        with contextlib.suppress(BrokenPipeError):
-            for document in documents:
-                sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
-            sys.stdout.flush()
+        for document in documents:
+            sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        sys.stdout.flush()
 
     def close(self) -> None:
         return

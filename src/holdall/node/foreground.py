@@ -89,8 +89,7 @@ def _announce(service: Service) -> None:
     if line:
         # Whoever does not read it (a closed pipe) does not keep the node from serving.
         with contextlib.suppress(BrokenPipeError):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
 def _raise_file_limit() -> None:
