@@ -7,7 +7,8 @@ from leases.negotiation.town import AGENT, LM, NET, Town, at, gets, wish
 
 from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Allowed, Asker, Holding, TermAsk
-from holdall.machine.contract import Address, ProtocolViolation
+from holdall.leases.negotiation.records import HeldLease
+from holdall.machine.contract import Address, ProtocolViolation, Received, Save, Send
 from holdall.model.terms import LeaseDocument, RequestedTerm, TemplateTerm
 
 CPU = TemplateTerm("capacity", "mcpu", min=1, max=8_000)
@@ -157,10 +158,45 @@ def test_while_no_manager_answers_what_it_said_last_counts_and_a_host_that_was_t
     assert scene.renewed().reason == "policy"
     scene.town.dies(LM)
     assert scene.renewed(HOST).rule == "most-cpu"
-    # What was said is forgotten in a restart, until it is said again.
+    # What was said counts after a restart, too, until something else is said.
     scene.town.dies(HOST)
     scene.town.comes_up(HOST)
-    assert scene.granted(HOST) == (3, 50_000, 4_000)
+    assert scene.renewed(HOST).rule == "most-cpu"
+    scene.policy.most = {"cpu": 4_000}
+    scene.town.comes_up(LM)
+    scene.town.passes(3_000)
+    assert scene.granted() == (3, 50_000, 4_000)
+    scene.town.dies(LM)
+    assert scene.granted(HOST) == (4, 50_000, 4_000)
+
+
+def test_what_a_manager_says_is_saved_before_anything_is_told_and_not_saved_again(scene: Scene) -> None:
+    host, lease = scene.town.host_manager("h1"), scene.held.lease
+    asker = Asker(AGENT.node)
+    said = m.PassOn(
+        host.host.epoch, AGENT, asker, m.GetStatus(lease), (m.LeaseLimits(lease, {"cpu": (0, "most-cpu")}),)
+    )
+    first, second = (host.copy().handle(Received(LM, said)) for _ in range(2))
+    assert first == second
+    saved, answer = first
+    assert isinstance(saved, Save)
+    assert isinstance(saved.record, HeldLease)
+    assert (saved.record.lease, saved.record.limits) == (lease, {"cpu": (0, "most-cpu")})
+    assert isinstance(answer, Send)
+    host.handle(Received(LM, said))
+    (again,) = host.handle(Received(LM, said))
+    assert isinstance(again, Send)
+
+
+def test_what_was_said_goes_over_to_what_replaces_the_lease(scene: Scene) -> None:
+    scene.policy.most = {"cpu": 0}
+    assert scene.renewed().reason == "policy"
+    scene.policy.most = {}
+    held = scene.held.lease
+    gets(scene.town, wish("r2", duration=60_000, replaces=held, net__tx=50_000, cpu=3_000))
+    (record,) = (one for one in scene.town.host_manager("h1").book.held.values() if one.state == "active")
+    assert (record.lease, record.revision, record.limits) == (held, 2, {"cpu": (0, "most-cpu")})
+    assert scene.granted() == (3, 50_000, 3_000)
 
 
 def test_nobody_but_a_manager_says_what_a_lease_may_have(scene: Scene) -> None:
@@ -180,9 +216,9 @@ def test_what_was_said_is_gone_with_its_lease_and_part_of_what_a_twin_knows(scen
     host = scene.town.host_manager("h1")
     twin = host.copy()
     assert twin.key() == host.key()
-    twin.book.lets((m.LeaseLimits(scene.held.lease, {}),))
+    twin.book.lets((m.LeaseLimits(scene.held.lease, {}),), [])
     assert twin.key() != host.key()
-    assert host.book.limits == {scene.held.lease: {"cpu": (0, "most-cpu")}}
+    assert [one.limits for one in host.book.held.values()] == [{"cpu": (0, "most-cpu")}]
     scene.town.send(AGENT, HOST, m.ReleaseLease(scene.held.lease))
     scene.town.passes(host.settings.keep_ms)
-    assert (host.book.limits, host.book.held) == ({}, {})
+    assert host.book.held == {}

@@ -9,7 +9,7 @@ import msgspec
 
 from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.allotment import Allotments, Limits
+from holdall.leases.negotiation.allotment import Allotments
 from holdall.leases.negotiation.interfaces import Asker, Holding
 from holdall.leases.negotiation.looking import Leases, SharesAre, leases_part
 from holdall.leases.negotiation.records import LEASE_PREFIX, HeldLease
@@ -49,17 +49,7 @@ class HostBook:
         self._began_ms: dict[str, int] = {}
         """Hold -> when its duration began to count, for display and for `retry_after_ms`."""
         self._measured: dict[str, tuple[TermStatus, ...]] = {}
-        self.limits: dict[str, Limits] = {}
-        """Lease -> what the location's policy lets it have, as its manager said last; a restart forgets it until he says it again."""
         self.uses = Uses()
-
-    def lets(self, limits: Iterable[m.LeaseLimits]) -> None:
-        """The location's manager says so; of other leases nothing."""
-        for one in limits:
-            if one.most and one.lease in self._by_lease:
-                self.limits[one.lease] = one.most
-            else:
-                self.limits.pop(one.lease, None)
 
     def clock(self, boot_ms: int) -> None:
         """The driver tells it before each turn; leases that began with the process, as it recovered, begin here."""
@@ -234,6 +224,13 @@ class HostBook:
             self.occurs(changed, "revoke", out)
         else:
             out.append(SetTimer(f"revoke/{record.hold}", grace_ms))
+
+    def lets(self, limits: Iterable[m.LeaseLimits], out: Effects) -> None:
+        """The location's manager says so, and it counts over restarts until he says otherwise; of leases that are over nothing."""
+        for one in limits:
+            record = self.of(one.lease)
+            if record is not None and record.state not in TERMINAL and record.limits != one.most:
+                self.lodge(msgspec.structs.replace(record, limits=one.most), out)
 
     def review(self, policy: object, grace_ms: int, out: Effects) -> None:
         """Live leases that a rule of the policy ends are revoked. One that is to end already is left alone."""
@@ -412,7 +409,6 @@ class HostBook:
         if self._by_lease.get(record.lease) == record.hold:
             del self._by_lease[record.lease]
             self._measured.pop(record.lease, None)
-            self.limits.pop(record.lease, None)
             self.uses.forget(record.lease, out)
         out.append(Forget(LEASE_PREFIX + record.hold))
 
@@ -444,14 +440,12 @@ class HostBook:
         twin.claiming = dict(self.claiming)
         twin.uses = self.uses.copy()
         twin._began_ms, twin._measured = dict(self._began_ms), dict(self._measured)
-        twin.limits = dict(self.limits)
         return twin
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         held = tuple(repr(self.held[hold]) for hold in sorted(self.held))
-        limits = repr(sorted(self.limits.items()))
-        return held, repr(sorted(self.claiming.items())), limits, self.allotments.key()
+        return held, repr(sorted(self.claiming.items())), self.allotments.key()
 
 
 def _with_measure(status: TermStatus, measure: TermStatus | None) -> TermStatus:

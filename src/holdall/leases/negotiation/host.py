@@ -218,7 +218,7 @@ class HostManager:
             case h.UnitsLost():
                 self.offering.units_lost(message, out)
             case m.PassOn():
-                self.book.lets(message.limits)
+                self.book.lets(message.limits, out)
                 self._of_agent(message.agent, message.asker, message.message, out)
             case m.Revoke():
                 self.book.revoke(message.lease, message.grace_ms, message.why, out)

@@ -315,7 +315,7 @@ class PassOn(msgspec.Struct, frozen=True, tag="pass_on"):
     asker: Asker
     message: RenewLeases | ReleaseLease | GetStatus | SplitLease
     limits: tuple[LeaseLimits, ...] = ()
-    """Of leases to be renewed; kept for renewals that come to the host itself, until the manager says otherwise."""
+    """Of leases to be renewed; kept, over restarts too, for renewals that come to the host itself, until the manager says otherwise."""
 
 
 class Revoke(msgspec.Struct, frozen=True, tag="revoke"):

@@ -269,7 +269,10 @@ class Offering:
         book = self._book
         fence = self._fences.following(out) if old is None else old.fence
         revision = 1 if old is None else old.revision + 1
-        record = msgspec.structs.replace(record, lease=lease, fence=fence, revision=revision, replaces="")
+        limits = {} if old is None else old.limits
+        record = msgspec.structs.replace(
+            record, lease=lease, fence=fence, revision=revision, replaces="", limits=limits
+        )
         out.append(CancelTimer(f"hold/{record.hold}"))
         record = book.occurs(record, "confirm", out)
         if old is not None:

@@ -42,6 +42,8 @@ class HeldLease(msgspec.Struct, frozen=True, tag="held_lease"):
     before_end_outcome: str = ""
     was_split: bool = False
     """This revision came of a split, not of a renewal."""
+    limits: dict[str, tuple[int, str]] = {}
+    """What the location's policy lets it have beside the host's own, as its manager said last: as `LeaseLimits.most`."""
 
 
 class HostRecord(msgspec.Struct, frozen=True, tag="host_record"):

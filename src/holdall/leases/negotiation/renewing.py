@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.allotment import NO_LIMITS, Allotted, Question, Short
+from holdall.leases.negotiation.allotment import Allotted, Question, Short
 from holdall.leases.negotiation.book import HostBook
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.leases.negotiation.records import HeldLease
@@ -52,7 +52,6 @@ class Renewing:
         if record is None or record.state != "active" or record.revoked_after_ms is not None:
             return _not_renewable(record)
         record = msgspec.structs.replace(record, asker=asker)
-        limits = book.limits.get(renewal.lease, NO_LIMITS)
         wanted = self._wanted(record, renewal.terms)
         if isinstance(wanted, Short):
             return wanted
@@ -61,7 +60,7 @@ class Renewing:
         ):
             return Short(violation.code, violation.term)
         holdings = book.holdings(record.hold)
-        life, allowed = book.allotments.duration(record.asker, duration, wanted, holdings, limits)
+        life, allowed = book.allotments.duration(record.asker, duration, wanted, holdings, record.limits)
         if life < duration:
             # Its holder counts from when it asked, so it must know before for how long.
             reason = "worse" if life else "policy"
@@ -70,7 +69,15 @@ class Renewing:
         party = f"{record.hold}+{record.revision + 1}"
         names = frozenset(one.name for one in record.terms)
         question = Question(
-            party, record.asker, wanted, life, book.now_ms, record.party, names, renewal=True, limits=limits
+            party,
+            record.asker,
+            wanted,
+            life,
+            book.now_ms,
+            record.party,
+            names,
+            renewal=True,
+            limits=record.limits,
         )
         found = book.allotments.allot(question, holdings)
         if isinstance(found, Short):
