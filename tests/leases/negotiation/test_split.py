@@ -201,6 +201,46 @@ def test_the_hosts_policy_counts_for_the_new_holder_too() -> None:
     split(town, order(first.lease, "L-loc1-x-s3", "x/agent", net__tx=10_000))
 
 
+def test_the_locations_policy_counts_for_the_new_holder_as_the_hosts_does() -> None:
+    policy = OfHolders(60_000)
+    town = Town()
+    town.location(policy=policy)
+    town.host("h1", {"net.tx": NET}, {"net.tx": 100_000})
+    first = gets(town, wish(net__tx=60_000))
+    gets(town, wish("r2", net__tx=40_000), SECOND)
+    before, kept = town.host_manager("h1").key(), dict(town.kept[H1])
+    refused = town.ask(LM, order(first.lease, net__tx=25_000))
+    assert refused == m.NoSplit(first.lease, PART, "policy", "net.tx", "each", {"net.tx": 20_000})
+    policy.duration = 1_000
+    refused = town.ask(LM, order(first.lease, net__tx=1))
+    assert refused == m.NoSplit(first.lease, PART, "policy", "duration", "short", {"duration": 1_000})
+    assert (town.host_manager("h1").key(), town.kept[H1]) == (before, kept)
+    policy.duration = 10_000
+    answer = split(town, order(first.lease, net__tx=20_000), LM)
+    assert amounts(answer.rest, answer.part) == [40_000, 20_000]
+    # The same again is the same split, and what the policy has said of it stays as it was.
+    limits = town.host_manager("h1").book.held[PART].limits
+    assert limits == {"net.tx": (20_000, "each"), "duration": (2_000, "short")}
+    assert split(town, order(first.lease, net__tx=20_000), LM) == answer
+    assert town.host_manager("h1").book.held[PART].limits == limits
+    # To oneself: all together is what it was.
+    split(town, order(first.lease, "L-loc1-x-s3", "x/agent", net__tx=10_000), LM)
+
+
+@pytest.mark.parametrize(
+    "amounts", [{}, {"net.tx": 0}, {"net.tx": -1}, {"net.tx": 1 << 80}, {"ttl": 1}, {"no": 1}]
+)
+def test_a_manager_passes_on_what_makes_no_sense_and_the_host_refuses_it(amounts: dict[str, int]) -> None:
+    town = Town()
+    town.location(policy=OfHolders(60_000))
+    town.host("h1", {"ttl": TTL, "net.tx": NET}, {"net.tx": 100_000})
+    first = gets(town, wish(ttl=5, net__tx=60_000))
+    answer = town.ask(LM, m.SplitLease(first.lease, PART, amounts, Asker("y/agent"), SECOND))
+    assert isinstance(answer, m.NoSplit)
+    assert answer.reason in {"amount", "term"}
+    assert town.host_manager("h1").book.active() == [first.lease]
+
+
 # ------------------------------------------------------------ the holder's side
 
 
@@ -215,10 +255,11 @@ def held(town: Town, lease: str) -> object:
 def test_a_holder_has_less_before_its_host_is_asked_and_nothing_changes_when_that_refuses() -> None:
     town = town_of()
     lease = got(town, want())
+    town.hears(OWNER)
     had: list[object] = []
 
     def looks(_sender: Address, to: Address, message: Message) -> bool:
-        if isinstance(message, m.SplitLease) and to == H1:
+        if isinstance(message, m.PassOn) and to == H1:
             had.append(held(town, lease))
         return False
 
@@ -265,6 +306,30 @@ def test_lost_orders_are_repeated_and_a_renewal_between_them_gives_nothing_back(
     town.lost = all_arrive
     town.passes(2_000)
     assert held(town, lease) == 25_000
+    assert sorted(town.host_manager("h1").book.active()) == sorted([lease, PART])
+
+
+def test_while_no_manager_answers_nothing_is_split_and_one_that_does_not_know_the_lease_decides_nothing() -> (
+    None
+):
+    town = town_of()
+    lease = got(town, want(duration=60_000))
+    town.hears(OWNER)
+    town.dies(LM)
+    assert town.send(OWNER, AGENT, cut_off(lease, 15_000)) == []
+    town.passes(5_000)
+    assert (town.count(m.SplitLease) > 1, town.host_manager("h1").book.active()) == (True, [lease])
+    # The next manager does not know the lease before its host has reported.
+    town.lost = lambda sender, to, _message: (sender, to) == (H1, LM)
+    town.comes_up(LM)
+    town.passes(3_000)
+    assert town.count(m.NoSplit) >= 1
+    assert [one for one in town.hears(OWNER) if isinstance(one, a.Parted | a.NotParted)] == []
+    assert held(town, lease) == 25_000
+    town.lost = all_arrive
+    town.passes(5_000)
+    (parted,) = (one for one in town.hears(OWNER) if isinstance(one, a.Parted | a.NotParted))
+    assert isinstance(parted, a.Parted)
     assert sorted(town.host_manager("h1").book.active()) == sorted([lease, PART])
 
 

@@ -104,6 +104,30 @@ def test_n8_a_tighter_policy_counts_for_a_live_lease_when_it_is_renewed(nodes: T
 
 
 @pytest.mark.parametrize("scope", ["file", "location"])
+def test_a_limit_of_host_or_location_counts_for_who_is_given_a_part(nodes: Together, scope: str) -> None:
+    paths = obeying(nodes, **{scope: ALLOW})
+    start(nodes, "lab2", net("10kB/s"), location="brno")
+    with Client(nodes, "lab1") as client:
+        taken = client.offer(wants("r1", 40_000, duration=600_000), take=True)
+        assert isinstance(taken, f.LeaseIs), taken
+        reloaded(nodes, paths[scope], ALLOW + limit("each", "10kB/s"))
+        lease = taken.document.lease
+        other = f"{taken.document.holder.partition('@')[0]}@lab2"
+
+        def split(amount: int, request: str) -> f.ToClient:
+            return client.ask(f.SplitLease(lease, {"net.tx": amount}, other, request))
+
+        until(lambda: client.row("brno") is not None, "the other node is known")
+        refused = split(15_000, "a" * 16)
+        assert isinstance(refused, f.NoOffer), refused
+        assert (refused.reason, refused.rule, refused.best_possible) == ("policy", "each", {"net.tx": 10_000})
+        parted = split(10_000, "b" * 16)
+        assert isinstance(parted, f.LeaseParted), parted
+        assert (parted.rest.document.term("net.tx").granted, parted.part.holder) == (30_000, other)
+        assert isinstance(split(1_000, "c" * 16), f.NoOffer)
+
+
+@pytest.mark.parametrize("scope", ["file", "location"])
 def test_a_rule_with_revoke_ends_the_youngest_lease_and_a_rule_without_none(
     nodes: Together, scope: str
 ) -> None:

@@ -183,7 +183,10 @@ class Agent:
             case m.Split():
                 self._parted(message.part.lease, message, out)
             case m.NoSplit():
-                self._parted(message.part, message, out)
+                held = self.held.get(message.lease)
+                if held is None or sender == self._host(held.host):
+                    # A manager that knows nothing of it can't tell that the host has not cut it before.
+                    self._parted(message.part, message, out)
             case m.Offer():
                 self._offered(sender, message, out)
             case m.Declined():
@@ -454,9 +457,10 @@ class Agent:
             self._parted(part, m.NoSplit(order.lease, part, "no_answer"), out)
             return
         self._parting.sent[part] = sent + 1
-        if held is None and sent:
+        if sent:
             self._turn += 1
-        out.append(Send(self._manager() if held is None else self._host(held.host), order))
+        # The location's policy is asked as well: as a request, it is nothing without a manager.
+        out.append(Send(self._manager(), order))
         out.append(SetTimer(f"split/{part}", self.settings.repeat_ms))
 
     def _parted(self, part: str, answer: m.Split | m.NoSplit, out: Effects) -> None:

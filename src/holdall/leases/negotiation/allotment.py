@@ -125,6 +125,7 @@ class Allotments:
         wanted: Mapping[str, RequestedTerm],
         duration: int,
         holdings: Sequence[Holding],
+        limits: Limits = NO_LIMITS,
     ) -> Short | None:
         """Why policy does not let one have all of this for so long; None: it does."""
         amounts = _amounts(wanted)
@@ -133,7 +134,7 @@ class Allotments:
             for name in sorted(wanted)
         ]
         for ask in (*asks, TermAsk(asker, DURATION, duration, duration, terms=amounts)):
-            allowed = self._policy.may_have(ask, holdings)
+            allowed = _both(self._policy.may_have(ask, holdings), limits.get(ask.term))
             if allowed.amount is not None and allowed.amount < int(ask.amount):
                 return Short("policy", ask.term, allowed.rule, {ask.term: allowed.amount})
         return None

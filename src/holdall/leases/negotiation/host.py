@@ -14,7 +14,7 @@ from holdall.leases.fences import Fences
 from holdall.leases.negotiation import host_messages as h
 from holdall.leases.negotiation import looking
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.allotment import Allotments, Short
+from holdall.leases.negotiation.allotment import NO_LIMITS, Allotments, Short
 from holdall.leases.negotiation.book import HostBook
 from holdall.leases.negotiation.interfaces import Asker, Askers, ByAddress, Policy, Sharing
 from holdall.leases.negotiation.offering import Offering
@@ -217,6 +217,9 @@ class HostManager:
                 self.offering.units(message, out)
             case h.UnitsLost():
                 self.offering.units_lost(message, out)
+            case m.PassOn(agent=agent, asker=asker, message=m.SplitLease() as order):
+                limits = next((one.most for one in message.limits if one.lease == order.part), NO_LIMITS)
+                self.splitting.split(agent, asker.holder, order, out, limits)
             case m.PassOn():
                 self.book.lets(message.limits, out)
                 self._of_agent(message.agent, message.asker, message.message, out)

@@ -122,6 +122,17 @@ class Intake:
             known.lease, self._limits(asker, asked, duration, self._desk.holdings(known.lease))
         )
 
+    def part(self, asker: Asker, known: LeaseDocument, order: m.SplitLease) -> m.LeaseLimits:
+        """What its new holder may have of it, as though he asked for it beside what stays; its host knows amounts, and judges."""
+        if min(order.amounts.values(), default=0) < 1:
+            return m.LeaseLimits(order.part, {})
+        holdings = self._desk.holdings(known.lease)
+        for one in known.terms:
+            cut = order.amounts.get(one.name, 0) if one.kind == "capacity" else 0
+            left = max(0, int(one.granted) - cut) if cut else one.granted
+            holdings.append(Holding(asker, one.name, left))
+        return m.LeaseLimits(order.part, self._limits(order.to, order.amounts, known.duration, holdings))
+
     def _limits(
         self, asker: Asker, amounts: Mapping[str, Value], duration: int, holdings: Sequence[Holding]
     ) -> dict[str, tuple[int, str]]:

@@ -420,7 +420,10 @@ class LocationManager:
         if known is None or known.holder != asker.holder or known.host not in self.members.known:
             out.append(Send(agent, unknown))
         else:
-            self._to_host(known.host, m.PassOn(self.epoch, agent, asker, message), out)
+            limits: tuple[m.LeaseLimits, ...] = ()
+            if isinstance(message, m.SplitLease):
+                limits = (Intake(self.members, self.desk, self._policy).part(asker, known, message),)
+            self._to_host(known.host, m.PassOn(self.epoch, agent, asker, message, limits), out)
 
     # ------------------------------------------------------------ hosts
 

@@ -74,9 +74,10 @@ class RenewLeases(msgspec.Struct, frozen=True, tag="renew_leases"):
 
 
 class SplitLease(msgspec.Struct, frozen=True, tag="split_lease"):
-    """To the location's manager, or to the host's: cut amounts of capacities off, as a lease of another holder.
+    """To the location's manager, which passes it on to the host's: cut amounts of capacities off, as a lease of another holder.
 
-    Answered by Split or NoSplit; the same again by the same answer.
+    Answered by the host's manager, by Split or NoSplit; the same again by the same answer. A host that is asked itself
+    knows of its own policy alone.
     """
 
     lease: str
@@ -315,7 +316,7 @@ class PassOn(msgspec.Struct, frozen=True, tag="pass_on"):
     asker: Asker
     message: RenewLeases | ReleaseLease | GetStatus | SplitLease
     limits: tuple[LeaseLimits, ...] = ()
-    """Of leases to be renewed; kept, over restarts too, for renewals that come to the host itself, until the manager says otherwise."""
+    """Of the part of a split. Of leases to be renewed; kept, over restarts too, for renewals that come to the host itself, until the manager says otherwise."""
 
 
 class Revoke(msgspec.Struct, frozen=True, tag="revoke"):

@@ -11,7 +11,7 @@ import msgspec
 
 from holdall.leases.fences import Fences
 from holdall.leases.negotiation import messages as m
-from holdall.leases.negotiation.allotment import Short
+from holdall.leases.negotiation.allotment import NO_LIMITS, Limits, Short
 from holdall.leases.negotiation.book import HostBook
 from holdall.leases.negotiation.interfaces import Holding
 from holdall.leases.negotiation.records import HeldLease
@@ -28,14 +28,16 @@ class Splitting:
     def __init__(self, book: HostBook, fences: Fences) -> None:
         self._book, self._fences = book, fences
 
-    def split(self, agent: Address, holder: str, message: m.SplitLease, out: Effects) -> None:
-        """Answered by Split, or NoSplit where nothing was changed."""
+    def split(
+        self, agent: Address, holder: str, message: m.SplitLease, out: Effects, limits: Limits = NO_LIMITS
+    ) -> None:
+        """Answered by Split, or NoSplit where nothing was changed. `limits`: of the part, by the location's policy."""
         book = self._book
         record, part = book.of(message.lease, holder), book.of(message.part)
         if record is not None and part is not None and _is_that(part, record, message):
             out.append(Send(agent, m.Split(book.document(record), book.document(part))))
             return
-        found = self._cut(record, part, message)
+        found = self._cut(record, part, message, limits)
         if isinstance(found, Short) or record is None:
             short = found if isinstance(found, Short) else Short("unknown", "")
             none = m.NoSplit(
@@ -49,7 +51,7 @@ class Splitting:
         book.tell(m.LeaseChanged(book.document(cut), cut.asker), out)
 
     def _cut(
-        self, record: HeldLease | None, part: HeldLease | None, message: m.SplitLease
+        self, record: HeldLease | None, part: HeldLease | None, message: m.SplitLease, limits: Limits
     ) -> tuple[HeldLease, HeldLease] | Short:
         """What stays and what goes, or why not."""
         if record is None:
@@ -69,7 +71,8 @@ class Splitting:
         if short is not None:
             return short
         rest = _rest(record, message.amounts)
-        return self._refused(record, rest, message, left_ms) or (rest, _part(record, message, left_ms))
+        cut = msgspec.structs.replace(_part(record, message, left_ms), limits=dict(limits))
+        return self._refused(record, rest, cut) or (rest, cut)
 
     def _unfit(self, record: HeldLease, amounts: Mapping[str, int]) -> Short | None:
         """By what the lease has, and by the template, as any request."""
@@ -89,14 +92,11 @@ class Splitting:
             return Short(violation.code, violation.term)
         return None
 
-    def _refused(
-        self, record: HeldLease, rest: HeldLease, message: m.SplitLease, left_ms: int
-    ) -> Short | None:
+    def _refused(self, record: HeldLease, rest: HeldLease, cut: HeldLease) -> Short | None:
         """By policy, as though the new holder had asked for it beside what stays."""
-        wanted = {name: RequestedTerm(amount) for name, amount in message.amounts.items()}
         kept = [Holding(record.asker, one.name, one.granted) for one in rest.terms]
         holdings = [*self._book.holdings(record.hold), *kept]
-        return self._book.allotments.refuses(message.to, wanted, left_ms, holdings)
+        return self._book.allotments.refuses(cut.asker, cut.wanted, cut.duration, holdings, cut.limits)
 
     def _lodge(
         self, record: HeldLease, rest: HeldLease, cut: HeldLease, out: Effects

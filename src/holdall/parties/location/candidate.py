@@ -160,7 +160,7 @@ class Candidate:
         if not self.leads:
             return (Send(sender, Elsewhere(self.settings.location, self.leader, said)),)
         self._whom.current = said.asker
-        return self._manage(Received(sender, said.message))
+        return self._manage(Received(sender, self._vouching.with_holder(said.message)))
 
     def _check_host(self, sender: Address, message: Message) -> None:
         match message:

@@ -1,7 +1,7 @@
 """The part `host`: the manager of this host's leases, which believes its location's managers and its users' nodes."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 
@@ -16,7 +16,6 @@ from holdall.machine.contract import (
     Address,
     Effect,
     Event,
-    Message,
     ProtocolViolation,
     Received,
     Record,
@@ -42,9 +41,6 @@ _OF_AGENT = (
     looking.GetLeases,
     looking.GetShares,
 )
-
-
-Said = TypeVar("Said", bound=Message)
 
 
 class HostSide:
@@ -87,9 +83,9 @@ class HostSide:
         if isinstance(message, OnBehalf):
             self._vouching.check_behalf(sender, message)
             self._whom.current = message.asker
-            return self.manager.handle(Received(sender, self._with_holder(message.message)))
+            return self.manager.handle(Received(sender, self._vouching.with_holder(message.message)))
         if isinstance(message, m.PassOn):
-            passed = msgspec.structs.replace(message, message=self._with_holder(message.message))
+            passed = msgspec.structs.replace(message, message=self._vouching.with_holder(message.message))
             return self.manager.handle(Received(sender, passed))
         if isinstance(message, h.Drain | h.Undrain) and sender != self._agent:
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: that is not for it to say")
@@ -100,13 +96,6 @@ class HostSide:
         if isinstance(message, _OF_AGENT):
             raise ProtocolViolation(f"{type(message).__name__} from {sender}: for whom?")
         return self.manager.handle(event)
-
-    def _with_holder(self, message: Said) -> Said:
-        """Of the new holder of a part nobody is believed but this node itself."""
-        if not isinstance(message, m.SplitLease):
-            return message
-        holder = self._vouching.holder(message.to, message.to_address)
-        return msgspec.structs.replace(message, to=holder)
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""

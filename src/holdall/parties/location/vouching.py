@@ -4,11 +4,17 @@ A node speaks for its own users and for no others. What it says of them is check
 of the node: its name, and the location that it belongs to.
 """
 
+from typing import TypeVar
+
+import msgspec
+
+from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.interfaces import Asker
 from holdall.machine.contract import Address, Message, ProtocolViolation
 from holdall.parties.location.messages import HOST, LOCATION, NEGOTIATOR, OnBehalf
 from holdall.parties.neighbours import Neighbours
 
+Said = TypeVar("Said", bound=Message)
 AFFILIATION, GROUP = "affiliation", "group"
 GROUPS_MAX = 64
 
@@ -68,6 +74,12 @@ class Vouching:
         ):
             return Asker("")
         return asker_of(user, there, location, ())
+
+    def with_holder(self, message: Said) -> Said:
+        """Of the new holder of a part nobody is believed but this node itself."""
+        if not isinstance(message, m.SplitLease):
+            return message
+        return msgspec.structs.replace(message, to=self.holder(message.to, message.to_address))
 
     def check_host(self, sender: Address, message: Message, host: str) -> None:
         """Raises ProtocolViolation where it is not that host of this location."""
