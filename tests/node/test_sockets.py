@@ -16,7 +16,7 @@ from node.waiting import until_async
 
 from holdall.model import frames
 from holdall.model.errors import BadConfig
-from holdall.node import sockets
+from holdall.node import sockets, unread
 from holdall.node.processes import Processes
 from holdall.node.sockets import Connections, bind, user_name
 from holdall.parties.messages import Asked, SessionClosed, SessionOpened
@@ -31,10 +31,16 @@ class Door:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.told: Told = []
+        self.said: list[tuple[str, dict[str, object]]] = []
         self.processes = Processes()
         self.connections = Connections(
-            lambda name, message: self.told.append((name, message)), self.processes
+            lambda name, message: self.told.append((name, message)),
+            self.processes,
+            self.say,
         )
+
+    def say(self, event: str, **values: object) -> None:
+        self.said.append((event, values))
 
     def asked(self) -> list[frames.ToNode]:
         return [message.frame for _, message in self.told if isinstance(message, Asked)]
@@ -209,10 +215,13 @@ def test_a_flood_is_taken_in_portions_one_a_turn() -> None:
     assert max(portions) == sockets.FRAMES_PER_TURN_MAX
 
 
-def test_a_peer_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+WHO = {"user": user_name(os.getuid()), "pid": os.getpid()}
+
+
+def test_who_leaves_too_much_unread_is_cut_off_and_the_log_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "UNREAD_BYTES_MAX", 1024 * 1024)
 
-    async def talk() -> int:
+    async def talk() -> tuple[int, Door]:
         async with door() as node:
             _, writer = await asyncio.open_unix_connection(str(node.path))
             writer.write(frames.pack(HELLO))
@@ -225,9 +234,66 @@ def test_a_peer_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
                 assert sent < 200
                 await asyncio.sleep(0)
             writer.close()
-            return sent
+            return sent, node
 
-    assert 10 < asyncio.run(talk()) < 60
+    sent, node = asyncio.run(talk())
+    assert 10 < sent < 60
+    assert node.said == [(unread.EVENT, {"why": "it has left more than 1 MiB", **WHO})]
+    assert node.connections.refused == 1
+
+
+def test_who_takes_nothing_of_a_few_answers_is_cut_off_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unread, "UNREAD_WITHIN_S", 0.05)
+
+    async def talk() -> Door:
+        async with door() as node:
+            _, writer = await asyncio.open_unix_connection(str(node.path))
+            writer.write(frames.pack(HELLO))
+            await until_async(lambda: node.told, "the hello is told")
+            for _ in range(10):
+                node.connections.send(node.told[0][0], frames.Drained(n=0, text="x" * 60_000))
+            node.connections.turn_done()
+            await until_async(lambda: not node.connections.open, "it is cut off")
+            writer.close()
+            return node
+
+    node = asyncio.run(talk())
+    assert node.said == [(unread.EVENT, {"why": "it has taken nothing for 0.05 s", **WHO})]
+    assert node.told[-1][1] == SessionClosed(process_gone=False)
+
+
+def test_who_reads_slowly_gets_all_in_order_however_long_it_takes() -> None:
+    async def talk() -> tuple[list[int], Door]:
+        async with door() as node:
+            reader, writer = await asyncio.open_unix_connection(str(node.path), limit=1 << 12)
+            writer.write(frames.pack(HELLO))
+            await until_async(lambda: node.told, "the hello is told")
+            name = node.told[0][0]
+            for number in range(40):
+                node.connections.send(name, frames.Drained(n=number, text="x" * 60_000))
+                node.connections.turn_done()
+            watched = node.connections.open[name]._unread
+            assert watched is not None
+            assert watched.waits
+            got: list[int] = []
+            for number in range(40):
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                frame = frames.read_answer(await reader.readexactly(size))
+                assert isinstance(frame, frames.Drained)
+                got.append(frame.n)
+                if number in {9, 19}:
+                    watched._look()  # as if 30 s had passed: there is less than at the look before
+                    assert watched.waits
+            await until_async(lambda: not watched.waits, "nothing waits any more")
+            node.connections.send(name, frames.Drained(n=40, text=""))
+            node.connections.turn_done()
+            await reader.readexactly(4)
+            writer.close()
+            return got, node
+
+    got, node = asyncio.run(talk())
+    assert got == list(range(40))
+    assert node.said == []
 
 
 def test_a_peer_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import signal
 import socket
 import ssl
@@ -32,6 +33,8 @@ from holdall.model.errors import (
     Refused,
     Unreachable,
 )
+from holdall.node.sockets import user_name
+from holdall.node.unread import EVENT, UNREAD_WITHIN_S
 
 pytestmark = pytest.mark.system
 
@@ -104,6 +107,29 @@ def test_tokens_are_made_on_the_nodes_host_only_and_ended_from_afar(site: Secure
     assert ended.returncode == 0, ended.stderr
     listed = json.loads(site.typed(there, "token", "list", "--json").stdout)["tokens"]
     assert {"kept", "old", "more"} & {row["name"] for row in listed} == {"kept"}
+
+
+def test_who_asks_from_afar_and_reads_nothing_is_cut_off_and_named(
+    site: Secure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in site.there(site.token("deaf")).items():
+        monkeypatch.setenv(name, text)
+
+    def said() -> list[dict[str, object]]:
+        lines = [json.loads(line) for line in site.node.said().splitlines() if line.startswith("{")]
+        return [line for line in lines if line["event"] == EVENT and line.get("part") == "http"]
+
+    # More than all the kernel's buffers hold, less than the node keeps for one client.
+    count = 10_000_000 // len(frames.pack(site.listed("pools")))
+    asks = [frames.pack(frames.Ask(n=number, what="pools")) for number in range(1, count)]
+    with contextlib.closing(connect(site.url)) as deaf:
+        deaf.sendall(frames.pack(frames.Hello(v=frames.VERSION)) + b"".join(asks))
+        deaf.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)  # this one has patience
+        until(said, "it is cut off", within_s=UNREAD_WITHIN_S + 60)
+        assert len(site.listed("pools").pools) == 4
+    (line,) = said()
+    assert (line["user"], line["token"]) == (user_name(os.getuid()), "deaf")
+    assert "it has taken nothing for 30 s" in str(line["why"])
 
 
 def test_a_run_over_https_has_its_lease_there_and_its_command_here(site: Secure) -> None:

@@ -21,7 +21,7 @@ def watch_reader() -> None:
     if output is None:  # closed by whoever started us
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the end
         return
-    if isinstance(output, io.TextIOWrapper) and _has_reader(output):
+    if _has_reader(output) and isinstance(output, io.TextIOWrapper):
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(_Pipe(output.fileno(), "w", closefd=False)),
             encoding=output.encoding,
@@ -39,7 +39,7 @@ def flush_last() -> None:
         raise SystemExit(GONE_STATUS) from None
 
 
-def _has_reader(output: io.TextIOWrapper) -> bool:
+def _has_reader(output: TextIO) -> bool:
     try:
         mode = os.fstat(output.fileno()).st_mode
     except io.UnsupportedOperation:  # text that is kept in memory

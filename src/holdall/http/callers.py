@@ -36,6 +36,14 @@ class Caller(msgspec.Struct, frozen=True):
     """Of the token."""
 
 
+def peer_of(client: tuple[str, int] | None) -> dict[str, object]:
+    """Who is at the other end of a connection, as the log says it: an address, or the user whom the kernel names."""
+    host, port = client or ("", 0)
+    if host.startswith(UNIX):
+        return {"user": user_name(int(host.removeprefix(UNIX)))}
+    return {"peer": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"}
+
+
 def caller_of(request: Request, orders: FrontOrders, access: Access) -> Caller:
     """The caller. Raises Problem for a token that is not known, a foreign host or a foreign page."""
     peer = request.client.host if request.client is not None else ""

@@ -7,6 +7,7 @@ import ssl
 import struct
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -18,8 +19,9 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdall.bus.log import Seldom
 from holdall.http.api import Route, serve
-from holdall.http.callers import UNIX
+from holdall.http.callers import UNIX, peer_of
 from holdall.http.log import make_log
 from holdall.http.pages import HEADERS
 from holdall.http.place import Place
@@ -30,6 +32,7 @@ from holdall.http.tunnel import PATH, UPGRADE, Tunnels
 from holdall.model import frames
 from holdall.node.front import FrontOrders
 from holdall.node.http_settings import HttpSettings
+from holdall.node.unread import Unread
 
 ORDERS_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 1000
@@ -117,7 +120,8 @@ def application(place: Place) -> Starlette:
         exception_handlers={HTTPException: _http_problem, 404: _http_problem, 405: _http_problem},
     )
     app.router.redirect_slashes = False
-    app.state.tunnels = Tunnels(place)
+    app.state.tell_unread = Seldom(partial(place.log, level="warning"))
+    app.state.tunnels = Tunnels(place, app.state.tell_unread)
     return app
 
 
@@ -154,10 +158,12 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 class Peer(H11Protocol):
     """Of a unix socket the kernel says who connects; the routes see it as the client's address.
 
-    uvicorn itself waits for ever for the first request of a connection, and for the rest of a head that has begun.
+    uvicorn itself waits for ever for the first request of a connection, for the rest of a head that has begun, and for
+    whoever does not read his answer.
     """
 
     _head_due: asyncio.TimerHandle | None = None
+    _unread: Unread
 
     def _should_upgrade(self) -> bool:
         """To frames only, which have a path of their own. It is asked of each head."""
@@ -168,6 +174,7 @@ class Peer(H11Protocol):
         """Called when `_should_upgrade` says so: from now on the connection is the tunnel's."""
         del event
         self.connections.discard(self)
+        self._unread.stop()
         app = cast("Starlette", self.config.app)
         tunnels = cast("Tunnels", app.state.tunnels)
         tunnels.begin(Request(dict(self.scope)), self.transport, self.conn.trailing_data[0])
@@ -179,7 +186,17 @@ class Peer(H11Protocol):
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             _, uid, _ = struct.unpack("3i", credentials)
             self.client: Any = (f"{UNIX}{uid}", 0)
+        app = cast("Starlette", self.config.app)
+        self._unread = Unread(transport, app.state.tell_unread, lambda: peer_of(self.client))
         self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread.resume_writing()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -189,6 +206,7 @@ class Peer(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
+        self._unread.connection_lost(exc)
         super().connection_lost(exc)
 
     def _await_head(self) -> None:

@@ -8,19 +8,21 @@ those of its own socket.
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdall.bus.log import Seldom
 from holdall.http.api import Asking
-from holdall.http.callers import Caller
+from holdall.http.callers import Caller, peer_of
 from holdall.http.place import Place
 from holdall.http.problems import Problem, ProblemDetail, respond
 from holdall.model import frames
 from holdall.model.names import FRAME_BYTES_MAX
+from holdall.node.unread import Unread
 
 PATH = "/v1/frames"
 UPGRADE = "holdall"
@@ -28,8 +30,6 @@ TUNNELS_MAX = 100
 TUNNELS_OF_ONE_MAX = 25
 """Of one user, so that others have their share."""
 HELLO_SECONDS_MAX = 10.0
-DEAD_SECONDS = 30
-"""A peer that has confirmed nothing for so long is gone."""
 PIECE_BYTES = 1 << 16
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: holdall\r\n\r\n"
 
@@ -45,8 +45,9 @@ async def not_upgraded(asking: Asking) -> Response:
 class Tunnels:
     """All that are open at this server."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, tell_unread: Seldom) -> None:
         self._place = place
+        self._tell_unread = tell_unread
         self._tasks: dict[asyncio.Task[None], Caller | None] = {}
         """None: who it is has not been looked at."""
 
@@ -54,12 +55,15 @@ class Tunnels:
         """Take the connection over; `rest` is what came after the request."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=PIECE_BYTES)
-        protocol = asyncio.StreamReaderProtocol(reader)
+        protocol = _Watched(reader)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         reader.feed_data(rest)
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        task = loop.create_task(self._serve(request, reader, writer))
+        protocol.unread = Unread(
+            transport, self._tell_unread, lambda: {**peer_of(request.scope["client"]), **protocol.whose}
+        )
+        task = loop.create_task(self._serve(request, reader, writer, protocol))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
@@ -75,7 +79,11 @@ class Tunnels:
             task.cancel()
 
     async def _serve(
-        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        request: Request,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        protocol: "_Watched",
     ) -> None:
         try:
             with contextlib.suppress(OSError, EOFError, TimeoutError):
@@ -85,6 +93,7 @@ class Tunnels:
                     writer.write(_refusal(problem.detail))
                     await writer.drain()
                 else:
+                    protocol.whose = {"user": caller.user, "token": caller.name}
                     await self._join(caller, reader, writer)
         finally:
             writer.close()
@@ -111,7 +120,6 @@ class Tunnels:
         return caller
 
     async def _join(self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        _keep_alive(writer)
         writer.write(SWITCHED)
         async with asyncio.timeout(HELLO_SECONDS_MAX):
             hello = await _hello(reader)
@@ -127,6 +135,29 @@ class Tunnels:
             for way in ways:
                 way.cancel()
             node_writer.close()
+
+
+class _Watched(asyncio.StreamReaderProtocol):
+    """A stream whose client has to read."""
+
+    unread: Unread | None = None
+    whose: Mapping[str, object] = MappingProxyType({})
+    """What the log says of the caller, once he is known."""
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.unread is not None:
+            self.unread.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self.unread is not None:
+            self.unread.resume_writing()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.unread is not None:
+            self.unread.connection_lost(exc)
+        super().connection_lost(exc)
 
 
 async def _hello(reader: asyncio.StreamReader) -> frames.Hello:
@@ -148,16 +179,6 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         while data := await reader.read(PIECE_BYTES):
             writer.write(data)
             await writer.drain()
-
-
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """A peer whose host or network is gone is noticed soon: it comes again, and each user has only so many connections."""
-    peer: socket.socket = writer.get_extra_info("socket")
-    if peer.family != socket.AF_UNIX:
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAD_SECONDS)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_SECONDS)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000)
 
 
 def _refusal(detail: ProblemDetail) -> bytes:

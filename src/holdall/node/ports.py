@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TypeGuard
 
+from holdall.bus.log import Log
 from holdall.machine.contract import Address, Message
 from holdall.machine.link import LINK
 from holdall.model import frames
@@ -31,7 +32,6 @@ from holdall.node.command_line import Surroundings
 from holdall.node.commands import Commands
 from holdall.node.gate.shared import SharedGate
 from holdall.node.hooks import Hooks
-from holdall.node.hooks import Log as HookLog
 from holdall.node.job_runners import JobRunners
 from holdall.node.processes import Processes
 from holdall.node.sockets import Connections, groups_of
@@ -114,13 +114,13 @@ class NodePorts:
     """All ports of one node. `put` is set before the first turn."""
 
     def __init__(
-        self, node: str, bus: BusEnd, told: Told, log: HookLog, place: Surroundings | None = None
+        self, node: str, bus: BusEnd, told: Told, log: Log, place: Surroundings | None = None
     ) -> None:
         """`told` gets what the node's own parts say to it. Without `place` no commands of other nodes are started."""
         self.put: Put = _nowhere
         self.bus = bus
         self.processes = Processes()
-        self.connections = Connections(self._from_session, self.processes)
+        self.connections = Connections(self._from_session, self.processes, log.warning)
         self.hooks = Hooks(self._hook_done, log)
         self.commands = Commands(self._job_report, log, place)
         self.runners = JobRunners(self._runner_report, log, place)

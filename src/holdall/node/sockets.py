@@ -19,11 +19,13 @@ from typing import cast
 
 import msgspec
 
+from holdall.bus.log import Seldom
 from holdall.model import frames
 from holdall.model.errors import BadConfig
 from holdall.model.names import FRAME_BYTES_MAX
 from holdall.node.boot import process_start_ticks
 from holdall.node.processes import Processes
+from holdall.node.unread import Unread
 from holdall.parties.messages import Asked, SessionClosed, SessionOpened
 
 CONNECTIONS_MAX = 10_000
@@ -31,7 +33,7 @@ FRAMES_PER_TURN_MAX = 64
 """Frames of one connection that one turn takes; reading pauses meanwhile, so a flood slows down its sender only."""
 HELLO_WITHIN_S = 10.0
 UNREAD_BYTES_MAX = 16 * 1024 * 1024
-UNREAD_WITHIN_S = 30.0
+"""So much lies here at most for one client."""
 RETRY_AFTER_MS = 1000
 
 Deliver = Callable[[str, SessionOpened | Asked | SessionClosed], None]
@@ -41,9 +43,11 @@ Deliver = Callable[[str, SessionOpened | Asked | SessionClosed], None]
 class Connections:
     """All connections of one node's socket."""
 
-    def __init__(self, deliver: Deliver, processes: Processes) -> None:
+    def __init__(self, deliver: Deliver, processes: Processes, warn: Callable[..., object]) -> None:
+        """`warn` writes a line of the log: an event and its values."""
         self.deliver = deliver
         self.processes = processes
+        self.tell_unread = Seldom(warn)
         self.refused = 0
         """Frames and connections that were not let in."""
         self.turns = 0
@@ -65,7 +69,7 @@ class Connections:
         found = self.open.get(connection)
         if found is None:
             return False
-        found.unsent.append(frames.pack(frame))
+        found.put(frames.pack(frame))
         self._unsent.add(found)
         return True
 
@@ -95,12 +99,14 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """One peer. `unsent` holds packed frames of the running turn."""
+    """One peer."""
 
     def __init__(self, owner: Connections) -> None:
-        self.unsent: list[bytes] = []
         self.id = secrets.token_hex(16)
         self._owner = owner
+        self._unsent: list[bytes] = []
+        """Packed frames of the running turn, and of earlier ones while the peer has not taken what was written."""
+        self._unsent_bytes = 0
         self._buffer = bytearray()
         self._taken = 0
         self._taken_in_turn = 0
@@ -111,6 +117,7 @@ class Connection(asyncio.Protocol):
         self._started = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+        self._unread: Unread | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Learn from the kernel who it is; refuse when there are too many."""
@@ -119,7 +126,7 @@ class Connection(asyncio.Protocol):
         credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         self._pid, self._uid, _ = struct.unpack("3i", credentials)
         self._started = process_start_ticks(self._pid)
-        self._transport.set_write_buffer_limits(high=UNREAD_BYTES_MAX // 16)
+        self._unread = Unread(self._transport, self._owner.tell_unread, self._who)
         if len(self._owner.open) >= CONNECTIONS_MAX:
             self._refuse("the node is busy: too many connections. Try again in a second.")
             return
@@ -141,25 +148,32 @@ class Connection(asyncio.Protocol):
         if not self._is_paused and self._transport is not None:
             self._transport.resume_reading()
 
+    def put(self, data: bytes) -> None:
+        """To be written by the next `flush`."""
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+
     def flush(self) -> None:
         """One write for all frames of the turn; cut a peer that leaves too much unread."""
-        if self._transport is None or not self.unsent:
+        if self._transport is None or self._unread is None or self._is_over:
             return
-        data = b"".join(self.unsent)
-        self.unsent.clear()
-        if self._transport.get_write_buffer_size() + len(data) > UNREAD_BYTES_MAX:
-            self._cut()
-            return
-        self._transport.write(data)
+        if self._transport.get_write_buffer_size() + self._unsent_bytes > UNREAD_BYTES_MAX:
+            self._owner.refused += 1
+            self._is_over = True
+            self._unread.end(f"it has left more than {UNREAD_BYTES_MAX >> 20} MiB")
+        elif not self._unread.waits:
+            self._write()
 
     def pause_writing(self) -> None:
         """The peer reads slowly: it has a bounded time to catch up."""
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().call_later(UNREAD_WITHIN_S, self._cut)
+        if self._unread is not None:
+            self._unread.pause_writing()
 
     def resume_writing(self) -> None:
         """It has caught up."""
-        self._cancel_deadline()
+        if self._unread is not None:
+            self._unread.resume_writing()
+        self.flush()
 
     def eof_received(self) -> bool:
         """A half-closed connection is a closed one."""
@@ -167,8 +181,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the machines, and once more when the process ends later."""
-        del exc
+        if self._unread is not None:
+            self._unread.connection_lost(exc)
         self._is_over = True
+        self._unsent.clear()
         self._cancel_deadline()
         self._buffer.clear()
         self._owner.open.pop(self.id, None)
@@ -188,10 +204,21 @@ class Connection(asyncio.Protocol):
 
     def end(self) -> None:
         """Write what is left and close; for the end of the node."""
-        self.flush()
+        if not self._is_over:
+            self._write()
         self._is_over = True
         if self._transport is not None:
             self._transport.close()
+
+    def _write(self) -> None:
+        if self._transport is not None and self._unsent:
+            data = b"".join(self._unsent)
+            self._unsent.clear()
+            self._unsent_bytes = 0
+            self._transport.write(data)
+
+    def _who(self) -> dict[str, object]:
+        return {"user": user_name(self._uid), "pid": self._pid}
 
     def _take_frames(self) -> None:
         start = 0
