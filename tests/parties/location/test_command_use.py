@@ -112,9 +112,9 @@ def test_when_a_guardian_is_gone_the_lease_is_not_given_back_but_not_renewed_eit
     node.asks(f.TellUse(LEASE, guarded=True), GUARDIAN)
     assert to_managers(node.hears(GUARDIAN, SessionClosed(process_gone=False))) == []
     assert to_managers(node.hears(GUARDIAN, SessionClosed(process_gone=True))) == []
-    assert node.machine.petitions.is_used(LEASE)
+    assert node.machine.petitions.using.is_used(LEASE)
     node.clock(1_060_001)
-    assert not node.machine.petitions.is_used(LEASE)
+    assert not node.machine.petitions.using.is_used(LEASE)
     # Whoever knows that nothing of the command is left gives it back at once.
     assert to_managers(node.asks(f.EndLease(LEASE))) == [(Address(OWN, HOST), m.ReleaseLease(LEASE))]
 

@@ -32,6 +32,16 @@ class Listings:
         self._listings: dict[int, _Listing] = {}
         self._count = 0
 
+    def is_known(self, location: str, wait: Wait, out: list[Effect]) -> bool:
+        """Where it is not, the client is told which are."""
+        if self._dealings.agent(location) is not None:
+            return True
+        known = ", ".join(self._dealings.locations()) or "none"
+        named = f"location {location[:64]!r}" if location else "location by that lease"
+        text = f"no node of a {named} is known (known: {known}). See: holdall location list"
+        self._answering.deny(wait, "never", text, out)
+        return False
+
     def begin(self, wait: Wait, asker: Asker, out: list[Effect]) -> None:
         """Ask each location that the node's directory knows."""
         known, name_of = self._dealings.locations(), self._answering.name_of

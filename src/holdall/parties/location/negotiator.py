@@ -64,7 +64,7 @@ class Negotiator:
         match message:
             case ClockRead():
                 self.dealings.clock(message)
-                self.petitions.now_ms = message.boot_ms
+                self.petitions.using.now_ms = message.boot_ms
             case Petition() if self._is_session(sender):
                 self._petition(sender.part.removeprefix(SESSION), message, out)
             case SessionClosed() if self._is_session(sender):
@@ -75,11 +75,11 @@ class Negotiator:
                     out,
                 )
             case TurnIs(key) if self._is_turns(sender):
-                self._outcomes(self.petitions.together.turn_is(key, out), out)
+                self._outcomes(self.petitions.requesting.together.turn_is(key, out), out)
             case NoTurn(key, text) if self._is_turns(sender):
-                self._outcomes(self.petitions.together.no_turn(key, text, out), out)
+                self._outcomes(self.petitions.requesting.together.no_turn(key, text, out), out)
             case BytesUsed() if sender == Address(self.settings.node, NODE):
-                self.petitions.bytes_used(message, out)
+                self.petitions.using.bytes_used(message, out)
             case Elsewhere():
                 self.dealings.elsewhere(sender, message, out)
             case _:
@@ -90,7 +90,7 @@ class Negotiator:
 
     def rate_of(self, user: str, lease: str, term: str) -> Rate | None:
         """What a user of this node has of a capacity now; None: no such lease of his is held here."""
-        return self.petitions.rate_of(f"{user}@{self.settings.name}", lease, term)
+        return self.petitions.using.rate_of(f"{user}@{self.settings.name}", lease, term)
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
@@ -131,7 +131,7 @@ class Negotiator:
             self._outcomes(self.petitions.fired(rest, out), out)
             return
         inner, _, lease = rest.partition("/")
-        if inner in {"renew", "rebind"} and not self.petitions.is_used(lease):
+        if inner in {"renew", "rebind"} and not self.petitions.using.is_used(lease):
             self.dealings.put_off(timer, out)
             return
         self._outcomes(self.dealings.fired(timer, out), out)
@@ -140,17 +140,17 @@ class Negotiator:
         for outcome in outcomes:
             match outcome:
                 case a.Offered():
-                    self.petitions.offered(outcome, out)
-                    more = self.petitions.together.offered(outcome.request, outcome.document, out)
+                    self.petitions.requesting.offered(outcome, out)
+                    more = self.petitions.requesting.together.offered(outcome.request, outcome.document, out)
                     self._outcomes(more, out)
                 case a.InLine():
-                    self.petitions.in_line(outcome.queued, out)
+                    self.petitions.requesting.in_line(outcome.queued, out)
                 case a.NotOffered():
-                    self.petitions.not_offered(outcome.declined, out)
-                    self._outcomes(self.petitions.together.not_offered(outcome.declined, out), out)
+                    self.petitions.requesting.not_offered(outcome.declined, out)
+                    self._outcomes(self.petitions.requesting.together.not_offered(outcome.declined, out), out)
                 case a.Got():
-                    self._outcomes(self.petitions.got(outcome.document, out), out)
-                    self._outcomes(self.petitions.together.got(outcome.document, out), out)
+                    self._outcomes(self.petitions.requesting.got(outcome.document, out), out)
+                    self._outcomes(self.petitions.requesting.together.got(outcome.document, out), out)
                 case a.NotRenewed():
                     refused = f.NoOffer(outcome.reason, outcome.term, outcome.rule)
                     self.answering.settle(f"renew/{outcome.lease}", refused, out)
@@ -159,9 +159,9 @@ class Negotiator:
                 case a.NotParted():
                     self.petitions.splits.not_parted(outcome, out)
                 case a.Warned():
-                    self.petitions.warned[outcome.lease] = outcome.why
+                    self.petitions.using.warned[outcome.lease] = outcome.why
                 case a.Lost():
                     self.petitions.lost(outcome.lease, outcome.reason, out)
-                    self._outcomes(self.petitions.together.lost(outcome.lease, out), out)
+                    self._outcomes(self.petitions.requesting.together.lost(outcome.lease, out), out)
                 case _:
                     raise AssertionError(f"no outcome of an agent: {type(outcome).__name__}")
