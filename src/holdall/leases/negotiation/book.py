@@ -12,17 +12,16 @@ from holdall.leases.negotiation import messages as m
 from holdall.leases.negotiation.allotment import Allotments
 from holdall.leases.negotiation.interfaces import Asker, Holding
 from holdall.leases.negotiation.looking import Leases, SharesAre, leases_part
+from holdall.leases.negotiation.measured import Measured
 from holdall.leases.negotiation.records import LEASE_PREFIX, HeldLease
 from holdall.leases.negotiation.reviewing import Live, revoked
 from holdall.leases.negotiation.settings import HostSettings
 from holdall.leases.negotiation.states import OPEN, TERMINAL, Occurrence, following, is_legal
-from holdall.leases.negotiation.used import Uses
 from holdall.machine.contract import Address, CancelTimer, Forget, Message, Save, Send, SetTimer
-from holdall.model.terms import Kind, LeaseDocument, TermState, TermStatus, TermUse
+from holdall.model.terms import LeaseDocument, TermState, TermStatus
 from holdall.protocols.hooks import Effects
 
 PPM = 1_000_000
-_MEASURED = frozenset[Kind](("capacity", "time"))
 _OCCURS: dict[str, Occurrence] = {"expiry": "expire", "revoke": "revoke", "linger": "finish"}
 """Timer -> what it means for an active or draining lease."""
 
@@ -48,8 +47,7 @@ class HostBook:
         self._by_lease: dict[str, str] = {}
         self._began_ms: dict[str, int] = {}
         """Hold -> when its duration began to count, for display and for `retry_after_ms`."""
-        self._measured: dict[str, tuple[TermStatus, ...]] = {}
-        self.uses = Uses()
+        self.measures = Measured()
 
     def clock(self, boot_ms: int) -> None:
         """The driver tells it before each turn; leases that began with the process, as it recovered, begin here."""
@@ -130,10 +128,9 @@ class HostBook:
         return msgspec.structs.replace(told, rows=rows)
 
     def _statuses(self, record: HeldLease) -> tuple[TermStatus, ...]:
-        measured = {one.name: one for one in self._measured.get(record.lease, ())}
-        statuses = (_with_measure(status, measured.get(status.name)) for status in record.terms)
+        statuses = self.measures.statuses(record)
         if record.state in OPEN:
-            return tuple(statuses)
+            return statuses
         over: TermState = "completed" if record.state in TERMINAL else "ready.idle"
         return tuple(
             one if one.state == "ready.processing" and over != "completed" else _in_state(one, over)
@@ -278,7 +275,7 @@ class HostBook:
     def measured(self, message: h.Measured) -> None:
         """From the gate; not kept over a restart."""
         if message.lease in self._by_lease:
-            self._measured[message.lease] = message.terms
+            self.measures.told(message.lease, message.terms)
 
     def used(self, message: m.UseIs, holder: str, out: Effects) -> None:
         """From whoever keeps the holder to it; of what is no capacity or time of the lease nothing is taken."""
@@ -288,29 +285,7 @@ class HostBook:
         if message.before_end not in {"", record.before_end_outcome}:
             record = msgspec.structs.replace(record, before_end_outcome=message.before_end)
             self.lodge(record, out)
-        names = {one.name for one in record.terms if one.kind in _MEASURED}
-        told = tuple(one for one in message.uses if one.name in names)
-        self._measure(record, self.uses.tell(record.lease, message.meter, told, self.now_ms, out))
-
-    def _measure(self, record: HeldLease, told: tuple[TermUse, ...]) -> None:
-        uses = {one.name: one for one in told}
-        self._measured[record.lease] = tuple(
-            msgspec.structs.replace(
-                status,
-                state=use.state,
-                guarantee=use.guarantee,
-                used=use.used,
-                denied=use.denied,
-                violated_s=use.violated_s,
-                enforced=use.enforced,
-            )
-            for status in record.terms
-            if status.kind in _MEASURED and (use := uses.get(status.name)) is not None
-        )
-
-    def use_of(self, lease: str, term: str) -> TermStatus | None:
-        """What was measured last."""
-        return next((one for one in self._measured.get(lease, ()) if one.name == term), None)
+        self.measures.used(record, message.meter, message.uses, self.now_ms, out)
 
     # ------------------------------------------------------------ timers and restarts
 
@@ -341,8 +316,7 @@ class HostBook:
             return
         self.held[record.hold] = record
         self._by_lease[record.lease] = record.hold
-        if used := self.uses.of(record.lease):
-            self._measure(record, used)
+        self.measures.recover(record)
         if record.state in TERMINAL:
             out.append(SetTimer(f"keep/{record.hold}", self.settings.keep_ms))
             return
@@ -408,8 +382,7 @@ class HostBook:
         self._began_ms.pop(record.hold, None)
         if self._by_lease.get(record.lease) == record.hold:
             del self._by_lease[record.lease]
-            self._measured.pop(record.lease, None)
-            self.uses.forget(record.lease, out)
+            self.measures.forget(record.lease, out)
         out.append(Forget(LEASE_PREFIX + record.hold))
 
     def _free_units(self, record: HeldLease, out: Effects) -> None:
@@ -438,28 +411,13 @@ class HostBook:
         twin.now_ms = self.now_ms
         twin.held, twin._by_lease = dict(self.held), dict(self._by_lease)
         twin.claiming = dict(self.claiming)
-        twin.uses = self.uses.copy()
-        twin._began_ms, twin._measured = dict(self._began_ms), dict(self._measured)
+        twin._began_ms, twin.measures = dict(self._began_ms), self.measures.copy()
         return twin
 
     def key(self) -> Hashable:
         """Equal keys behave alike."""
         held = tuple(repr(self.held[hold]) for hold in sorted(self.held))
         return held, repr(sorted(self.claiming.items())), self.allotments.key()
-
-
-def _with_measure(status: TermStatus, measure: TermStatus | None) -> TermStatus:
-    if measure is None:
-        return status
-    return msgspec.structs.replace(
-        status,
-        state=measure.state,
-        guarantee=measure.guarantee,
-        used=measure.used,
-        denied=measure.denied,
-        violated_s=measure.violated_s,
-        enforced=measure.enforced,
-    )
 
 
 def _in_state(status: TermStatus, state: TermState) -> TermStatus:

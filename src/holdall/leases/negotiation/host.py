@@ -126,7 +126,7 @@ class HostManager:
         ]
         for key, one in records.items():
             if key.startswith(USE_PREFIX) and isinstance(one, UseRecord):
-                self.book.uses.restore(one)
+                self.book.measures.uses.restore(one)
         for record in leases:
             self.book.recover(record, out)
         self.quarantined = boot.quarantine_ms > 0
@@ -274,7 +274,7 @@ class HostManager:
 
     def use_of(self, lease: str, term: str) -> TermStatus | None:
         """What was measured last of a term, over restarts; None: nothing."""
-        return self.book.use_of(lease, term)
+        return self.book.measures.of(lease, term)
 
     # ------------------------------------------------------------ timers
 
