@@ -51,6 +51,8 @@ class ScriptedNode:
         self.hellos: list[frames.Hello] = []
         self.heard: Queue[frames.ToNode] = Queue()
         self.beats = 0
+        self.unanswered = 0
+        """Beats that were heard while none is answered."""
         self.valid_for: dict[str, int] = {}
         """What is answered to each Beat; None in `answers_beats` switches that off."""
         self.answers_beats = True
@@ -175,7 +177,7 @@ class ScriptedNode:
                     )
                     self.beats += 1
                 elif isinstance(frame, frames.Beat):
-                    pass
+                    self.unanswered += 1
                 else:
                     self.heard.put(frame)
 

@@ -47,7 +47,7 @@ async def test_c8_a_lease_that_is_over_by_our_clock_is_given_back_though_the_ses
     node.answers_beats = False
     async with holdall.connect(node.url) as hub:
         other = await held(node, hub, OTHER)
-        lease = await held(node, hub, lease_view(ttl_ms=600), valid_for_ms=300)
+        lease = await held(node, hub, lease_view(ttl_ms=6_000), valid_for_ms=2_000)
         await lease.lost.wait()
         again = await asyncio.to_thread(node.hear, frames.Release)
         assert again.key == lease.key

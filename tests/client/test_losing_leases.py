@@ -47,11 +47,11 @@ async def test_a_revoked_lease_is_confirmed_by_a_release_when_the_body_has_ended
 async def test_c8_a_deadline_that_passes_cancels_the_body_before_it_goes_on(node: ScriptedNode) -> None:
     node.answers_beats = False
     async with holdall.connect(node.url) as hub:
-        lease = await granted_lease(node, hub, ttl_ms=600, valid_for_ms=500)
+        lease = await granted_lease(node, hub, ttl_ms=6_000, valid_for_ms=3_000)
         went_on = False
-        with pytest.raises(holdall.LeaseLost, match=r"no renewal confirmed for 600 ms\. Fence 5 is void"):
+        with pytest.raises(holdall.LeaseLost, match=r"no renewal confirmed for 6 s\. Fence 5 is void"):
             async with lease:
-                time.sleep(0.6)  # noqa: ASYNC251 - stands for SIGSTOP: nothing of this process runs
+                time.sleep(3.1)  # noqa: ASYNC251 - stands for SIGSTOP: nothing of this process runs
                 await asyncio.sleep(0)  # the timers that are due come first
                 await asyncio.sleep(0)
                 went_on = True
@@ -63,8 +63,8 @@ async def test_c8_a_deadline_that_passes_cancels_the_body_before_it_goes_on(node
 async def test_c8_each_use_looks_at_the_clock(node: ScriptedNode) -> None:
     node.answers_beats = False
     async with holdall.connect(node.url) as hub:
-        lease = await granted_lease(node, hub, ttl_ms=600, valid_for_ms=300)
-        time.sleep(0.31)  # noqa: ASYNC251
+        lease = await granted_lease(node, hub, ttl_ms=6_000, valid_for_ms=2_000)
+        time.sleep(2.1)  # noqa: ASYNC251
         with pytest.raises(holdall.LeaseLost):
             lease.check()
         assert lease.lost.is_set() or lease.loss is not None
@@ -110,7 +110,7 @@ async def test_an_error_of_the_body_comes_out_as_it_is(node: ScriptedNode) -> No
 
 async def test_leases_that_a_beat_does_not_confirm_are_lost(node: ScriptedNode) -> None:
     async with holdall.connect(node.url) as hub:
-        lease = await granted_lease(node, hub, ttl_ms=600)
+        lease = await granted_lease(node, hub, ttl_ms=6_000)
         node.valid_for.clear()
         with pytest.raises(holdall.LeaseLost, match="the node has ended it"):
             async with lease:

@@ -42,7 +42,7 @@ def alive(pid: int) -> bool:
 
 
 class Guarded:
-    """`ttl_ms` and `grace_ms` are short here; the deadline at first is what the wrapper says it is."""
+    """`ttl_ms` and `grace_ms` are short here. The deadline at first leaves a busy machine time to start Python."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Guarded:
         *command: str,
         ttl_ms: int = 30_000,
         grace_ms: int = 5_000,
-        deadline_in_ms: int | None = None,
+        deadline_in_ms: int | None = 60_000,
         view: bool = False,
         folder: Path | None = None,
         environment: dict[str, str] | None = None,
@@ -61,7 +61,10 @@ class Guarded:
         negotiated: LeaseDocument | None = None,
         inside: tuple[str, ...] = (),
     ) -> None:
-        """`inside`: words before the guardian's own, of which the last executes the rest."""
+        """`inside`: words before the guardian's own, of which the last executes the rest.
+
+        `deadline_in_ms`: as the wrapper says it; None: it leaves that to the node's first answer.
+        """
         self.node = node
         self.lease = lease_view(ttl_ms=ttl_ms)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -90,7 +93,7 @@ class Guarded:
                 lease=self.lease,
                 node=str(node.path),
                 ttl_ms=ttl_ms,
-                deadline_ms=boottime_ms() + (ttl_ms if deadline_in_ms is None else deadline_in_ms),
+                deadline_ms=None if deadline_in_ms is None else boottime_ms() + deadline_in_ms,
                 grace_ms=grace_ms,
                 view=parse_needs(["gpu:1"]) if view else (),
                 lease_file="" if folder is None else str(folder / "lease.json"),

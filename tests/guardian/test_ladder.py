@@ -291,7 +291,7 @@ def test_before_the_end_a_signal_is_sent_once_and_its_result_told(node: Scripted
     script = f"trap 'echo saved >> {tmp_path}/saved; exit 0' USR1; echo > {tmp_path}/ready; while :; do sleep 0.05; done"
     before = orders.BeforeEnd(lead_ms=500_000, signal=signal.SIGUSR1)
     with Guarded(
-        node, "sh", "-c", script, ttl_ms=600_000, stay_ms=500_500, before_end=before, grace_ms=0
+        node, "sh", "-c", script, ttl_ms=600_000, stay_ms=504_000, before_end=before, grace_ms=0
     ) as guarded:
         guarded.started()
         until((tmp_path / "ready").exists, "the command has set its trap")

@@ -219,7 +219,7 @@ folder = pathlib.Path({str(tmp_path)!r})
 async def main():
     async with holdall.connect() as hub:
         try:
-            async with hub.lease('psu:2', ttl=2) as lease:
+            async with hub.lease('psu:2', ttl=6) as lease:
                 (folder / 'fence').write_text(str(lease.units['psu'][0].fence))
                 while True:
                     await asyncio.sleep(0.01)

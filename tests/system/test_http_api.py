@@ -203,7 +203,7 @@ def test_policies_are_asked_without_being_put_in_force(shared: Web) -> None:
 
 
 def test_a_client_that_falls_silent_loses_its_lease(site: Web) -> None:
-    claim = site.post("/v1/claims", {"needs": ["psu:1"], "ttl": "1s"})
+    claim = site.post("/v1/claims", {"needs": ["psu:1"], "ttl": "4s"})
     assert claim["state"] == "granted"
     until(lambda: site.get("/v1/leases")["leases"] == [], "the lease has run out")
     ended = site.get(f"/v1/claims/{claim['claim']}")
