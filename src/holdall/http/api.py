@@ -15,7 +15,8 @@ from starlette.responses import Response
 from holdall.http.callers import READING, Caller
 from holdall.http.place import Place
 from holdall.http.problems import Problem, detail_of, detail_of_error, respond
-from holdall.http.words import Answer, Body, Query
+from holdall.http.request_words import Body, Query
+from holdall.http.words import Answer
 from holdall.model.errors import HoldallError
 
 BODY_BYTES_MAX = 64 * 1024

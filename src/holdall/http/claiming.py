@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from holdall.client.units import drop_names
-from holdall.http import words
+from holdall.http import request_words, words
 from holdall.http.api import Asking, Told
 from holdall.http.claims import HttpClaim
 from holdall.http.problems import Problem
@@ -20,7 +20,7 @@ TTL_MS_MIN = 1000
 
 async def make(asking: Asking) -> Told:
     """Ask for all needs or none."""
-    body: words.ClaimBody = asking.body
+    body: request_words.ClaimBody = asking.body
     talk = await asking.place.reading.talk()
     welcome = talk.welcome
     claim = _claim(body, welcome)
@@ -30,7 +30,7 @@ async def make(asking: Asking) -> Told:
     return Told(shown, status, {"Location": f"/v1/claims/{made.id}"})
 
 
-def _claim(body: words.ClaimBody, welcome: frames.Welcome) -> frames.Claim:
+def _claim(body: request_words.ClaimBody, welcome: frames.Welcome) -> frames.Claim:
     wait_ms = parse_duration(body.wait, what="wait") if body.wait else welcome.wait_ms
     now = body.wait != "" and wait_ms == 0
     ttl_ms = finite_duration(body.ttl, what="ttl") if body.ttl else welcome.ttl_ms
@@ -60,7 +60,7 @@ def _need(need: "str | tuple[str, ...]") -> Need:
 
 async def show(asking: Asking) -> words.ClaimShown:
     """The claim, at once or when it has changed; says that its client is there."""
-    query: words.WaitQuery = asking.query
+    query: request_words.WaitQuery = asking.query
     claim = _find(asking)
     wait_s = finite_duration(query.wait, what="wait") / 1000 if query.wait else 0.0
     if wait_s > WAIT_S_MAX:
@@ -74,7 +74,7 @@ async def show(asking: Asking) -> words.ClaimShown:
 
 async def beat(asking: Asking) -> words.ClaimShown:
     """Its client is there."""
-    body: words.BeatBody = asking.body
+    body: request_words.BeatBody = asking.body
     known = asking.place.claims.known_of(_uid(asking), asking.path["claim"])
     if known is None and body.key:
         known = await asking.place.claims.take_up(_uid(asking), body.key)
@@ -96,13 +96,13 @@ async def end(asking: Asking) -> words.Released:
 
 async def release(asking: Asking) -> words.Released:
     """Give a lease back."""
-    body: words.ReleaseBody = asking.body
+    body: request_words.ReleaseBody = asking.body
     return await _ask(asking, lambda n: frames.Release(n=n, key=body.key, wait=body.wait))
 
 
 async def renew(asking: Asking) -> words.Renewed:
     """A later hard end."""
-    body: words.RenewBody = asking.body
+    body: request_words.RenewBody = asking.body
     for_ms = finite_duration(body.hold_for, what="for")
     answer = await once(
         asking.place.orders.socket,
@@ -119,14 +119,14 @@ async def renew(asking: Asking) -> words.Renewed:
 
 async def drop(asking: Asking) -> words.Changed:
     """A part of a lease is given back early."""
-    body: words.DropBody = asking.body
+    body: request_words.DropBody = asking.body
     units = drop_names(await _held(asking, body.key), body.drop)
     return await _change(asking, body.key, lambda n: frames.Drop(n=n, key=body.key, units=units))
 
 
 async def exchange(asking: Asking) -> words.Changed:
     """In one step if that is possible now; else nothing has changed."""
-    body: words.ExchangeBody = asking.body
+    body: request_words.ExchangeBody = asking.body
     units = drop_names(await _held(asking, body.key), body.drop)
     add = tuple(_need(need) for need in body.add)
     return await _change(asking, body.key, lambda n: frames.Exchange(n=n, key=body.key, add=add, drop=units))

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holdall.http.words import Answer, Body, Line, Query, Word
+from holdall.http.request_words import Body, Line, Query, Word
+from holdall.http.words import Answer
 from holdall.jobs.shown import TaskShown
 from holdall.model.job_frames import JobRow
 

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdall.http.problems import ProblemDetail
-from holdall.http.words import Answer, Body, Duration, Page, PageQuery, Query, Word
+from holdall.http.request_words import Body, Duration, PageQuery, Query, Word
+from holdall.http.words import Answer, Page
 from holdall.model.location_frames import PARTS_MAX, REQUEST_PATTERN, LocationRow, OfferIs
 from holdall.model.location_rows import CapacityRow, HostRow, ShareRow
 from holdall.model.terms import TERMS_MAX, BeforeEnd, LeaseDocument, Template

@@ -4,7 +4,7 @@ import msgspec
 from starlette.responses import Response
 
 from holdall.client.usage_csv import usage_csv
-from holdall.http import words
+from holdall.http import request_words, words
 from holdall.http.api import CSV, JSON, Asking, wants
 from holdall.http.rows import has, nodes_of, not_asked, page, pools_of, units_of
 from holdall.model import frames
@@ -15,7 +15,7 @@ from holdall.node.release import version
 
 async def pools(asking: Asking) -> words.Pools:
     """Pools without their units."""
-    query: words.PoolsQuery = asking.query
+    query: request_words.PoolsQuery = asking.query
     parts = await asking.place.reading.get("pools")
     rows = [
         row
@@ -28,7 +28,7 @@ async def pools(asking: Asking) -> words.Pools:
 
 async def units(asking: Asking) -> words.Units:
     """Units with the leases that have them."""
-    query: words.UnitsQuery = asking.query
+    query: request_words.UnitsQuery = asking.query
     listed = await asking.place.reading.get("pools")
     leases = await asking.place.reading.get("who")
     rows = [
@@ -46,14 +46,14 @@ async def units(asking: Asking) -> words.Units:
 
 async def leases(asking: Asking) -> words.Leases:
     """Who holds what."""
-    query: words.ClaimsQuery = asking.query
+    query: request_words.ClaimsQuery = asking.query
     parts = await asking.place.reading.get("who")
     rows = [view for part in parts for view in part.leases if _lease_fits(view, query)]
     shown, after = page(rows, lambda row: (row.since_ms, row.lease), after=query.after, limit=query.limit)
     return words.Leases(total=len(rows), next=after, not_asked=not_asked(parts), leases=shown)
 
 
-def _lease_fits(view: frames.LeaseView, query: words.ClaimsQuery) -> bool:
+def _lease_fits(view: frames.LeaseView, query: request_words.ClaimsQuery) -> bool:
     return (
         (not query.pool or any(unit.pool == query.pool for unit in view.units))
         and (not query.node or any(unit.node == query.node for unit in view.units))
@@ -78,14 +78,14 @@ async def lease(asking: Asking) -> words.OneLease:
 
 async def queue(asking: Asking) -> words.Waiting:
     """Who waits, and why."""
-    query: words.ClaimsQuery = asking.query
+    query: request_words.ClaimsQuery = asking.query
     parts = await asking.place.reading.get("queue")
     rows = [why for part in parts for why in part.waits if _wait_fits(why, query)]
     shown, after = page(rows, lambda row: (row.since_ms, row.claim), after=query.after, limit=query.limit)
     return words.Waiting(total=len(rows), next=after, not_asked=not_asked(parts), waiting=shown)
 
 
-def _wait_fits(why: Why, query: words.ClaimsQuery) -> bool:
+def _wait_fits(why: Why, query: request_words.ClaimsQuery) -> bool:
     """A pool is wanted when a SPEC of the claim names it, or the claim stands in line for it somewhere."""
     pools = {name for line in why.lines for name in line.pools} | {
         name for need in why.needs for name in need.spec.partition(",")[0].rpartition(":")[0].split("+")
@@ -109,7 +109,7 @@ async def why(asking: Asking) -> words.OneWhy:
 
 async def log(asking: Asking) -> words.Log:
     """What happened, newest first."""
-    query: words.LogQuery = asking.query
+    query: request_words.LogQuery = asking.query
     since_ms = parse_duration(query.since, what="since") if query.since else None
     parts = await asking.place.reading.get("log", since_ms)
     rows = [
@@ -157,7 +157,7 @@ async def state(asking: Asking) -> words.Snapshot:
 
 async def usage(asking: Asking) -> words.Usages | Response:
     """What was held and used, of the node that answers."""
-    query: words.UsageQuery = asking.query
+    query: request_words.UsageQuery = asking.query
     since_ms = parse_duration(query.since, what="since") if query.since else None
     parts = await asking.place.reading.get("usage", since_ms, arg=query.by)
     rows = [row for part in parts for row in part.usage]

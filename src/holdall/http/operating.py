@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from starlette.responses import RedirectResponse, Response
 
 from holdall.client.policy_question import PolicyQuestion, as_document, checked_agent, decide
-from holdall.http import words
+from holdall.http import request_words, words
 from holdall.http.api import Asking, Told
 from holdall.http.callers import COOKIE
 from holdall.http.problems import Problem
@@ -32,7 +32,7 @@ _awaited: "set[asyncio.Future[frames.FromNode]]" = set()
 
 async def kick(asking: Asking) -> Told:
     """Take a lease away."""
-    body: words.KickBody = asking.body
+    body: request_words.KickBody = asking.body
     lease = asking.path["lease"]
     asking.place.audit("kick", asking.caller, about=lease, reason=body.reason, unsafe=body.unsafe)
     talk = await Talk.open(asking.place.orders.socket, for_uid=asking.caller.uid, agent=_agent(asking))
@@ -66,21 +66,21 @@ def _kicked(asking: Asking, lease: str, talk: Talk, done: "asyncio.Future[frames
 
 async def drain(asking: Asking) -> words.Done:
     """No new grants on the node that answers, or grants again."""
-    body: words.DrainBody = asking.body
+    body: request_words.DrainBody = asking.body
     asking.place.audit("drain" if body.on else "drain end", asking.caller, about=asking.place.orders.node)
     return await _done(asking, lambda n: frames.Drain(n=n, on=body.on))
 
 
 async def clear(asking: Asking) -> words.Done:
     """A unit out of quarantine."""
-    body: words.ClearBody = asking.body
+    body: request_words.ClearBody = asking.body
     asking.place.audit("clear", asking.caller, about=body.unit)
     return await _done(asking, lambda n: frames.Clear(n=n, unit=body.unit))
 
 
 async def forget(asking: Asking) -> words.Done:
     """Another node is out of the system for good."""
-    body: words.ForgetBody = asking.body
+    body: request_words.ForgetBody = asking.body
     node = asking.path["node"]
     asking.place.audit("forget", asking.caller, about=node, force=body.force)
     return await _done(asking, lambda n: frames.Forget(n=n, node=node, heard=body.force))
@@ -102,7 +102,7 @@ async def invite(asking: Asking) -> Told:
 
 async def check_policy(asking: Asking) -> words.Decided:
     """What policies would say; each of their conditions is tried first, as a node does before it takes one."""
-    body: words.PolicyBody = asking.body
+    body: request_words.PolicyBody = asking.body
     who = body.who
     question = PolicyQuestion(
         agent=checked_agent(Agent(who.id, who.affiliation, who.groups, who.role)),
@@ -146,7 +146,7 @@ def _agent(asking: Asking) -> str:
 
 async def make_token(asking: Asking) -> Told:
     """A new access token of the caller."""
-    body: words.TokenBody = asking.body
+    body: request_words.TokenBody = asking.body
     caller = asking.caller
     if caller.via != "socket" or caller.uid is None:
         raise Problem("refused", "tokens are made over http.sock, where the kernel says who asks")

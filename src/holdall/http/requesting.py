@@ -4,7 +4,7 @@ import msgspec
 
 from holdall.client.location_words import over
 from holdall.http import location_words as w
-from holdall.http import words
+from holdall.http import request_words, words
 from holdall.http.api import Asking
 from holdall.http.claiming import WAIT_S_MAX
 from holdall.http.located import ask_for
@@ -17,7 +17,7 @@ from holdall.model.errors import BadSpec, Unreachable
 
 async def show(asking: Asking) -> w.RequestShown:
     """The request, at once or when it has changed; says that its client is there."""
-    query: words.WaitQuery = asking.query
+    query: request_words.WaitQuery = asking.query
     wait_s = finite_duration(query.wait, what="wait") / 1000 if query.wait else 0.0
     if wait_s > WAIT_S_MAX:
         raise BadSpec("wait: at most 60s at once; ask again")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import Response, StreamingResponse
 
-from holdall.http import words
+from holdall.http import request_words
 from holdall.http.api import Asking
 from holdall.http.mirror import LISTENERS_MAX, Event, Full
 from holdall.http.problems import Problem
@@ -17,7 +17,7 @@ STILL_HERE_S = 15.0
 
 async def events(asking: Asking) -> Response:
     """A snapshot, then changes, without end."""
-    query: words.EventsQuery = asking.query
+    query: request_words.EventsQuery = asking.query
     mirror = asking.place.mirror
     last = asking.request.headers.get("last-event-id", "") or query.last
     stream = mirror.events(last)
