@@ -72,16 +72,13 @@ def lends_twice(node: str, agent: Address, tuning: Tuning) -> Machine:
     return LendingClaimant(node, agent, again_ms=again_ms, patience_ms=tuning.patience_ms, rounds_most=2)
 
 
-def _strong_weak(
-    name: str, *, low: bool = False, more: tuple[Run, ...] = (), long_runs: tuple[Run, ...] = ()
-) -> Explored:
-    """`low`: the pool with the lower id is strong; else the one that the claim names first. `more`: runs of its own."""
+def _strong_weak(name: str, *, low: bool = False) -> Explored:
+    """`low`: the pool with the lower id is strong; else the one that the claim names first."""
     claimant = None if low else named_strong
     return Explored(
         lambda world: StrongWeakSystem(world, name, claimant=claimant),
         by_pool_worlds,
-        (*strong_weak.RUNS, *more),
-        long_runs,
+        *strong_weak.VARIANTS[name],
     )
 
 
@@ -92,28 +89,11 @@ PROTOCOLS: dict[str, Explored] = {
     "lanes-lending": _by_pool(
         "lanes-lending", lanes.LENDING, lanes.LENDING_LONG, patience_ms=0, claimant=lends_twice
     ),
-    "strong-weak": _strong_weak(
-        "strong-weak",
-        low=True,
-        more=(*strong_weak.COMPLETE, *strong_weak.GONE),
-        long_runs=strong_weak.LONG,
-    ),
-    "strong-weak-named": _strong_weak(
-        "strong-weak-named",
-        more=strong_weak.GONE,
-        long_runs=strong_weak.GONE_LONG["strong-weak-named"],
-    ),
-    "strong-weak-probe": _strong_weak(
-        "strong-weak-probe",
-        more=strong_weak.GONE,
-        long_runs=strong_weak.GONE_LONG["strong-weak-probe"],
-    ),
-    "strong-weak-probe-aged": _strong_weak("strong-weak-probe-aged", low=True, more=strong_weak.GONE),
-    "strong-weak-probe-token": _strong_weak(
-        "strong-weak-probe-token",
-        more=strong_weak.TOKEN_GONE,
-        long_runs=strong_weak.GONE_LONG["strong-weak-probe-token"],
-    ),
+    "strong-weak": _strong_weak("strong-weak", low=True),
+    "strong-weak-named": _strong_weak("strong-weak-named"),
+    "strong-weak-probe": _strong_weak("strong-weak-probe"),
+    "strong-weak-probe-aged": _strong_weak("strong-weak-probe-aged", low=True),
+    "strong-weak-probe-token": _strong_weak("strong-weak-probe-token"),
     "token": _by_pool("token", token.RUNS, token.LONG),
     "token-tickets": _by_pool("token-tickets", token.TICKETS, token.TICKETS_LONG),
     "game": _by_pool("game", game.RUNS, game.LONG),

@@ -67,8 +67,10 @@ LONG = (
     Run("same", "restart=1", 306246, reduce="ignored"),
     Run("unitsmix", states=379250, reduce="late,ignored"),
     Run("ring3", states=1143934, reduce="late,ignored"),
+    Run("same3", states_max=2_500_000, reduce="late,ignored", compact=True),
     Run("same", "wipe=1", 649217, reduce="ignored"),
     Run("same", "crash=1", 366346, reduce="ignored"),
+    Run("same", "reboot=1", 1189761, reduce="ignored", compact=True),
     Run("chain", "gone=1", 46794, reduce="ignored"),
 )
 
@@ -132,6 +134,8 @@ COMPLETE_LONG = (
     Run("same", "loss=1", 305942, reduce="ignored"),
     Run("same", "cancel=1", 99277, reduce="ignored"),
     Run("same", "duplicate=1", 278932, reduce="ignored"),
+    Run("unitsmix", states=913299, reduce="late,ignored", compact=True),
+    Run("same3", states_max=2_500_000, reduce="late,ignored", compact=True),
     Run("chain", "gone=1", 59270, reduce="ignored"),
     Run("same", "departure=1", 288329, reduce="late,ignored", compact=True),
     Run("same", "restart=1", 1179022, reduce="ignored", compact=True),

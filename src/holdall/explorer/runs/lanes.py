@@ -72,6 +72,7 @@ LONG = (
     Run("same", "wipe=1", 423352, reduce="ignored"),
     Run("chain", "gone=1", 31807, reduce="ignored"),
     Run("same", "gone=1", 131320, reduce="ignored"),
+    Run("same3", states=133516, reduce="ignored"),
 )
 
 LENDING = (
@@ -123,6 +124,10 @@ LENDING_LONG = (
     Run("same", "cancel=1", 344743, reduce="ignored", compact=True),
     Run("same", "departure=1", 573996, reduce="ignored", compact=True),
     Run("same", "loss=1", 1375372, reduce="ignored", compact=True),
+    Run("same", "duplicate=1", 4012286, reduce="ignored", compact=True),
+    Run("unitsmix", states=254035, reduce="ignored"),
+    Run("ring3", states_max=3_000_000, reduce="ignored", compact=True),
+    Run("same3", states_max=3_000_000, reduce="ignored", compact=True),
     Run("chain", "expiry=1", 222194, reduce="ignored"),
     Run("chain", "restart=1", 162359, reduce="ignored"),
     Run("chain", "crash=1", 169898, reduce="ignored"),

@@ -1,4 +1,6 @@
-"""One exploration of the lists."""
+"""One exploration of the lists, and lists of many."""
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -24,3 +26,21 @@ class Run(msgspec.Struct, frozen=True):
     """As `--reduce` takes it; what each keeps is said in `options`."""
     falls_at: str = ""
     compact: bool = False
+
+
+FOR_THE_NIGHT = 30_000
+"""Of the worlds with one fault each, those with more states are of `--world long`."""
+
+
+def single(world: str, *, reduce: str = "", compact: bool = False, **states: int) -> tuple[Run, ...]:
+    """Runs of one world with one fault each: its kind, and how many states there are."""
+    return tuple(
+        Run(world, f"{kind}=1", count, reduce=reduce, compact=compact) for kind, count in states.items()
+    )
+
+
+def divided(runs: Iterable[Run]) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    """Those that are explored each time, and those for the night."""
+    every = tuple(runs)
+    small = tuple(run for run in every if (run.states or 0) <= FOR_THE_NIGHT)
+    return small, tuple(run for run in every if run not in small)
