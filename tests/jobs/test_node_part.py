@@ -54,6 +54,7 @@ from holdall.parties.jobs.messages import (
     UserKnown,
     UserUnknown,
 )
+from holdall.parties.jobs.outputs import UNKNOWN_USER_MS
 from holdall.parties.messages import Asked, SessionClosed
 
 NODE = "n1"
@@ -333,11 +334,11 @@ def test_output_of_a_user_who_is_unknown_for_long_is_not_looked_for_any_more() -
     unknown_at(6_000)
     assert bench.kept[f"gone/{job}"] == JobGone(job, 7, "u7", unknown_since_ms=6_000)
     assert bench.restart() == [RemoveOutput(job, 7, "u7")]
-    unknown_at(6_000 + part.UNKNOWN_USER_MS - 1)
+    unknown_at(6_000 + UNKNOWN_USER_MS - 1)
     assert bench.kept[f"gone/{job}"] == JobGone(job, 7, "u7", unknown_since_ms=6_000)
-    unknown_at(6_000 + part.UNKNOWN_USER_MS)
+    unknown_at(6_000 + UNKNOWN_USER_MS)
     assert bench.kept == {}
-    unknown_at(6_001 + part.UNKNOWN_USER_MS)  # told twice, as it was asked twice
+    unknown_at(6_001 + UNKNOWN_USER_MS)  # told twice, as it was asked twice
     assert bench.restart() == []
 
 
@@ -363,14 +364,14 @@ def test_a_user_who_was_known_in_between_is_unknown_anew() -> None:
     heard_at(7_000, UserKnown(job))
     assert unknown_since() is None
     assert bench.jobs.key() != unlike
-    again_ms = 6_000 + part.UNKNOWN_USER_MS
+    again_ms = 6_000 + UNKNOWN_USER_MS
     heard_at(again_ms, UserUnknown(job))
     assert unknown_since() == again_ms
     assert bench.restart() == [RemoveOutput(job, 7, "u7")]
     assert unknown_since() == again_ms
-    heard_at(again_ms + part.UNKNOWN_USER_MS, UserUnknown(job))
+    heard_at(again_ms + UNKNOWN_USER_MS, UserUnknown(job))
     assert bench.kept == {}
-    heard_at(again_ms + part.UNKNOWN_USER_MS + 1, UserKnown(job))  # of a job that is settled
+    heard_at(again_ms + UNKNOWN_USER_MS + 1, UserKnown(job))  # of a job that is settled
     assert bench.restart() == []
 
 

@@ -54,16 +54,15 @@ from holdall.parties.jobs.messages import (
     RUNNERS,
     JobBody,
     JobEntry,
-    JobGone,
     JobRecord,
     OutputGone,
-    RemoveOutput,
     RunnerFailed,
     RunnerPlace,
     StartRunner,
     UserKnown,
     UserUnknown,
 )
+from holdall.parties.jobs.outputs import Outputs
 from holdall.parties.messages import SESSION, Asked, SessionClosed
 
 UNFINISHED_MAX = 200
@@ -73,8 +72,6 @@ FINISHED_KEPT = 200
 ENTRIES_MAX = 100_000
 """Of one job's log."""
 ROWS_PER_FRAME = 50
-UNKNOWN_USER_MS = 7 * 24 * 3600 * 1000
-"""When its user has been unknown for so long without a break, nobody looks for a forgotten job's output any more."""
 
 
 class JobSettings(msgspec.Struct, frozen=True):
@@ -95,8 +92,7 @@ class Jobs:
         self.settings = settings
         self.jobs: dict[str, Kept] = {}
         """By printed id, in the order in which they were begun."""
-        self.gone: dict[str, JobGone] = {}
-        """Forgotten jobs whose output may not be removed yet."""
+        self.outputs = Outputs(settings.node)
         self._wall_ms = 0
         self._out: list[Effect] = []
 
@@ -124,8 +120,7 @@ class Jobs:
         for kept in found:
             if kept.record.row.state == "running":
                 self._order(kept)
-        self.gone = {record.job: record for record in records.values() if isinstance(record, JobGone)}
-        self._remove_outputs()
+        self._out += self.outputs.recover(records.values())
         return self._out
 
     def handle(self, event: Event) -> Sequence[Effect]:
@@ -153,7 +148,7 @@ class Jobs:
                 (name, kept.record, tuple(kept.log), kept.runner, tuple(kept.followers))
                 for name, kept in self.jobs.items()
             ),
-            tuple(self.gone.values()),
+            tuple(self.outputs.gone.values()),
         )
 
     def copy(self) -> Self:
@@ -362,35 +357,10 @@ class Jobs:
                 kept = self.jobs.get(job)
                 if kept is not None and kept.record.row.folder != folder:
                     self._update(kept, folder=folder)
-            case OutputGone(job):
-                self._output_over(job)
-            case UserUnknown(job):
-                self._user_unknown(job)
-            case UserKnown(job):
-                self._user_known(job)
+            case OutputGone() | UserUnknown() | UserKnown():
+                self._out += self.outputs.heard(message, self._wall_ms)
             case _:
                 raise ProtocolViolation(f"{type(message).__name__} of the driver is not for jobs")
-
-    def _output_over(self, job: str) -> None:
-        if self.gone.pop(job, None) is not None:
-            self._out.append(Forget(f"gone/{job}"))
-
-    def _user_unknown(self, job: str) -> None:
-        """The list of users may be elsewhere and out of reach today; after long enough there is no such user."""
-        gone = self.gone.get(job)
-        if gone is None:
-            return
-        if gone.unknown_since_ms is None:
-            self.gone[job] = msgspec.structs.replace(gone, unknown_since_ms=self._wall_ms)
-            self._out.append(Save(f"gone/{job}", self.gone[job]))
-        elif self._wall_ms - gone.unknown_since_ms >= UNKNOWN_USER_MS:
-            self._output_over(job)
-
-    def _user_known(self, job: str) -> None:
-        gone = self.gone.get(job)
-        if gone is not None and gone.unknown_since_ms is not None:
-            self.gone[job] = msgspec.structs.replace(gone, unknown_since_ms=None)
-            self._out.append(Save(f"gone/{job}", self.gone[job]))
 
     def _look(self, job: str) -> None:
         kept = self.jobs.get(job)
@@ -425,15 +395,7 @@ class Jobs:
         del self.jobs[row.job]
         self._out += [Forget(f"entry/{row.job}/{number:06d}") for number in range(len(kept.log))]
         self._out += [Forget(f"body/{row.job}"), Forget(f"job/{row.job}")]
-        self.gone[row.job] = JobGone(row.job, row.uid, row.user)
-        self._out.append(Save(f"gone/{row.job}", self.gone[row.job]))
-        self._remove_outputs()
-
-    def _remove_outputs(self) -> None:
-        """Those of before, too: the driver tells of what is certainly removed when it is asked again."""
-        for one in self.gone.values():
-            order = RemoveOutput(one.job, one.uid, one.user)
-            self._out.append(Send(Address(self.settings.node, RUNNERS), order))
+        self._out += self.outputs.forgotten(row)
 
     def _tell(self, connection: str, frame: frames.FromNode) -> None:
         self._out.append(Send(Address(self.settings.node, SESSION + connection), frame))
