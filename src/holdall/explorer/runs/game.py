@@ -135,6 +135,7 @@ COMPLETE_LONG = (
     Run("same", "cancel=1", 99277, reduce="ignored"),
     Run("same", "duplicate=1", 278932, reduce="ignored"),
     Run("unitsmix", states=913299, reduce="late,ignored", compact=True),
+    Run("ring3", states=6447178, reduce="late,ignored", compact=True),
     Run("same3", states_max=2_500_000, reduce="late,ignored", compact=True),
     Run("chain", "gone=1", 59270, reduce="ignored"),
     Run("same", "departure=1", 288329, reduce="late,ignored", compact=True),
