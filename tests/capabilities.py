@@ -77,6 +77,10 @@ CAPABILITIES: Mapping[str, Capability] = {
     ),
     "root": Capability(_is_root, "run as root"),
     "other-user": Capability(_switches_user, "run as root with setpriv (package util-linux)"),
+    "pypy3": Capability(
+        lambda: _succeeds("pypy3", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"),
+        "install PyPy for Python 3.11 or later as `pypy3`",
+    ),
     "strace": Capability(_traces_processes, "apt-get install strace, and allow ptrace"),
     "netns": Capability(_makes_network_namespaces, "apt-get install iproute2, run as root with namespaces"),
     "mountns": Capability(_makes_mount_namespaces, "run as root with mount namespaces"),

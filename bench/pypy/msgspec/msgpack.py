@@ -1,0 +1,5 @@
+"""Nothing is encoded here either."""
+
+from .json import Decoder, Encoder, decode, encode
+
+__all__ = ["Decoder", "Encoder", "decode", "encode"]
