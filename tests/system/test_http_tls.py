@@ -34,7 +34,9 @@ from holdall.model.errors import (
     Unreachable,
 )
 from holdall.node.sockets import user_name
-from holdall.node.unread import EVENT, UNREAD_WITHIN_S
+from holdall.node.unread import UNREAD_WITHIN_S
+
+ENDED_UNREAD = "a client does not read its answers; its connection is ended"
 
 pytestmark = pytest.mark.system
 
@@ -117,7 +119,7 @@ def test_who_asks_from_afar_and_reads_nothing_is_cut_off_and_named(
 
     def said() -> list[dict[str, object]]:
         lines = [json.loads(line) for line in site.node.said().splitlines() if line.startswith("{")]
-        return [line for line in lines if line["event"] == EVENT and line.get("part") == "http"]
+        return [line for line in lines if line["event"] == ENDED_UNREAD and line.get("part") == "http"]
 
     # More than all the kernel's buffers hold, less than the node keeps for one client.
     count = 10_000_000 // len(frames.pack(site.listed("pools")))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from holdall.bus.log import Seldom
 
 UNREAD_WITHIN_S = 30
-EVENT = "a client does not read its answers; its connection is ended"
 
 
 class Unread:
@@ -26,7 +25,7 @@ class Unread:
     ) -> None:
         """`who` gives the values of the log's line that say whose connection it is."""
         self._transport = transport
-        self._tell = tell
+        self._warn = tell
         self._who = who
         self._left = 0
         self._due: asyncio.TimerHandle | None = None
@@ -79,7 +78,7 @@ class Unread:
             self.end(f"it has taken nothing for {UNREAD_WITHIN_S} s")
 
     def _say(self, why: str) -> None:
-        self._tell(EVENT, why=why, **self._who())
+        self._warn("a client does not read its answers; its connection is ended", why=why, **self._who())
 
 
 def _let_kernel_watch(peer: socket.socket) -> None:
