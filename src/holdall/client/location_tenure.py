@@ -183,6 +183,9 @@ class LeaseFace:
         found = parted(answer, self.id)
         if found.rest.document.revision > self.document.revision:
             self._renewed(found.rest, asked_ms)
+        else:
+            # While an order that was obeyed before was asked again, the node may have counted its part as gone once more.
+            keeper_of(self._link).ask_again()
         return found.part
 
     def _give_back(self) -> bool:
@@ -200,6 +203,7 @@ class Keeper:
         self._link = link
         self._held: dict[str, NegotiatedTenure] = {}
         self._changed = threading.Condition()
+        self._is_asked_again = False
         self._thread: threading.Thread | None = None
 
     def add(self, answer: f.LeaseIs, asked_ms: int) -> NegotiatedTenure:
@@ -212,6 +216,12 @@ class Keeper:
                 self._thread.start()
             self._changed.notify()
         return tenure
+
+    def ask_again(self) -> None:
+        """Ask the node how they stand now, not only when it is time."""
+        with self._changed:
+            self._is_asked_again = True
+            self._changed.notify()
 
     def forget(self, tenure: NegotiatedTenure) -> None:
         """It is given back."""
@@ -227,9 +237,11 @@ class Keeper:
                 if not held:
                     self._thread = None
                     return
+                self._is_asked_again = False
             self._say(held)
             with self._changed:
-                self._changed.wait(_pause_s(held))
+                if not self._is_asked_again:
+                    self._changed.wait(_pause_s(held))
 
     def _say(self, held: list[NegotiatedTenure]) -> None:
         asked_ms = boottime_ms()
