@@ -19,7 +19,7 @@ from holdall.simulator.swarm import simulated
 from holdall.simulator.workload import Workload
 
 IS_PYPY = sys.implementation.name == "pypy"
-ROUNDS = 12 if IS_PYPY else 5
+ROUNDS = 24 if IS_PYPY else 5
 WARM = ROUNDS // 2 if IS_PYPY else 0
 """Rounds that are not looked at."""
 DURATION = 20_000 if IS_PYPY else 1000
@@ -35,10 +35,10 @@ def loop_seconds() -> float:
     return time.process_time() - begun
 
 
-def measured(protocol: str, nodes: int, *, strict: bool) -> tuple[float, float]:
+def measured(protocol: str, nodes: int, seed: int, *, strict: bool) -> tuple[float, float]:
     """Messages per second, and messages per million additions."""
     workload = Workload(load="saturated", nodes=nodes)
-    run = Run(Setup(protocol=protocol, workload=workload, duration=DURATION, strict=strict))
+    run = Run(Setup(protocol=protocol, workload=workload, duration=DURATION, seed=seed, strict=strict))
     before = loop_seconds()
     begun = time.process_time()
     report = run.run()
@@ -55,7 +55,7 @@ def main() -> None:
     print(f"{'protocol':24} {'nodes':>5} {'messages/s':>12} {'median':>12} {'per million additions':>22}")
     for protocol in named or ["central", *simulated()]:
         for nodes in (1, 8):
-            runs = [measured(protocol, nodes, strict=strict) for _ in range(ROUNDS)][WARM:]
+            runs = [measured(protocol, nodes, seed, strict=strict) for seed in range(ROUNDS)][WARM:]
             best, middle = max(run[0] for run in runs), statistics.median(run[0] for run in runs)
             relative = statistics.median(run[1] for run in runs)
             print(f"{protocol:24} {nodes:>5} {best:>12,.0f} {middle:>12,.0f} {relative:>22,.0f}", flush=True)
