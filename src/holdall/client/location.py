@@ -195,7 +195,10 @@ class NegotiatedLease(LeaseFace):
         """
         self.check()
         question, asked_ms = new_split(self.id, terms, to, request), boottime_ms()
-        return self._parted(await ask(self._link, question), asked_ms)
+        part, looks = self._parted(await ask(self._link, question), asked_ms)
+        if looks:
+            await asyncio.to_thread(self._look)
+        return part
 
     async def release(self) -> None:
         """Give it back. Again, and after its loss, does no harm."""

@@ -147,7 +147,10 @@ class NegotiatedLease(LeaseFace):
         """As the asyncio twin."""
         self.check()
         question, asked_ms = new_split(self.id, terms, to, request), boottime_ms()
-        return self._parted(ask(self._link, question), asked_ms)
+        part, looks = self._parted(ask(self._link, question), asked_ms)
+        if looks:
+            self._look()
+        return part
 
     def release(self) -> None:
         """Give it back. Again, and after its loss, does no harm."""

@@ -178,15 +178,21 @@ class LeaseFace:
             raise problem(answer, self.document.location)
         self._tenure.confirm(answer.document, asked_ms + answer.valid_for_ms)
 
-    def _parted(self, answer: f.ToClient, asked_ms: int) -> LeaseDocument:
-        """It goes on with the rest; the part. Raises as `parted`."""
+    def _parted(self, answer: f.ToClient, asked_ms: int) -> tuple[LeaseDocument, bool]:
+        """It goes on with the rest; the part, and whether to `_look`. Raises as `parted`.
+
+        The rest of an order that was obeyed before and is asked again is nothing new; but while it was open the node may
+        have counted its part as gone once more, and the keeper may have heard that.
+        """
         found = parted(answer, self.id)
-        if found.rest.document.revision > self.document.revision:
+        is_new = found.rest.document.revision > self.document.revision
+        if is_new:
             self._renewed(found.rest, asked_ms)
-        else:
-            # While an order that was obeyed before was asked again, the node may have counted its part as gone once more.
-            keeper_of(self._link).ask_again()
-        return found.part
+        return found.part, not is_new
+
+    def _look(self) -> None:
+        """Hear from the node how it stands; blocks."""
+        keeper_of(self._link).look([self._tenure])
 
     def _give_back(self) -> bool:
         """Nothing renews it any more. False: the node need not be told."""
@@ -203,7 +209,8 @@ class Keeper:
         self._link = link
         self._held: dict[str, NegotiatedTenure] = {}
         self._changed = threading.Condition()
-        self._is_asked_again = False
+        self._asking = threading.Lock()
+        """Answers count in the order of the questions: two of one revision may differ by what is just being split."""
         self._thread: threading.Thread | None = None
 
     def add(self, answer: f.LeaseIs, asked_ms: int) -> NegotiatedTenure:
@@ -217,11 +224,10 @@ class Keeper:
             self._changed.notify()
         return tenure
 
-    def ask_again(self) -> None:
-        """Ask the node how they stand now, not only when it is time."""
-        with self._changed:
-            self._is_asked_again = True
-            self._changed.notify()
+    def look(self, held: list[NegotiatedTenure]) -> None:
+        """Say that they are used, and hear how they stand; blocks."""
+        with self._asking:
+            self._say(held)
 
     def forget(self, tenure: NegotiatedTenure) -> None:
         """It is given back."""
@@ -237,11 +243,9 @@ class Keeper:
                 if not held:
                     self._thread = None
                     return
-                self._is_asked_again = False
-            self._say(held)
+            self.look(held)
             with self._changed:
-                if not self._is_asked_again:
-                    self._changed.wait(_pause_s(held))
+                self._changed.wait(_pause_s(held))
 
     def _say(self, held: list[NegotiatedTenure]) -> None:
         asked_ms = boottime_ms()
