@@ -57,21 +57,13 @@ class Measured:
     def _sum_up(self, record: HeldLease, told: tuple[TermUse, ...]) -> None:
         uses = {one.name: one for one in told}
         self._measured[record.lease] = tuple(
-            msgspec.structs.replace(
-                status,
-                state=use.state,
-                guarantee=use.guarantee,
-                used=use.used,
-                denied=use.denied,
-                violated_s=use.violated_s,
-                enforced=use.enforced,
-            )
+            _with_measure(status, use)
             for status in record.terms
             if status.kind in _MEASURED and (use := uses.get(status.name)) is not None
         )
 
 
-def _with_measure(status: TermStatus, measure: TermStatus | None) -> TermStatus:
+def _with_measure(status: TermStatus, measure: TermStatus | TermUse | None) -> TermStatus:
     if measure is None:
         return status
     return msgspec.structs.replace(

@@ -106,6 +106,11 @@ class Dealings:
             known.managed_by(managers)
         return known
 
+    def left_ms(self, lease: str) -> int:
+        """How long it may be used from now on; 0: it is not held here."""
+        agent = self.agents.get(location_of(lease))
+        return 0 if agent is None else agent.left_ms(lease)
+
     def _in_order(self, location: str, nodes: tuple[str, ...]) -> tuple[Address, ...]:
         """A node's own candidate knows best who leads; of another location that one is asked which has answered last."""
         own = self.settings.node

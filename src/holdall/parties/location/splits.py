@@ -43,10 +43,7 @@ class Splits:
 
     def parted(self, outcome: a.Parted, out: list[Effect]) -> None:
         """Both leases, as their host has them."""
-        location = f.location_of(outcome.rest.lease)
-        agent = self._dealings.agents.get(location)
-        valid_ms = 0 if agent is None else agent.left_ms(outcome.rest.lease)
-        rest = f.LeaseIs(self._answering.shown(outcome.rest), valid_ms)
+        rest = f.LeaseIs(self._answering.shown(outcome.rest), self._dealings.left_ms(outcome.rest.lease))
         answer = f.LeaseParted(rest, self._answering.shown(outcome.part))
         self._answering.settle(_key(outcome.part.lease), answer, out)
 

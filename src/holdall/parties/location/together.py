@@ -231,6 +231,4 @@ class Together:
         return outcomes
 
     def _lease(self, document: LeaseDocument) -> f.LeaseIs:
-        agent = self._dealings.agents.get(document.location)
-        left_ms = 0 if agent is None else agent.left_ms(document.lease)
-        return f.LeaseIs(self._answering.shown(document), left_ms)
+        return f.LeaseIs(self._answering.shown(document), self._dealings.left_ms(document.lease))

@@ -85,9 +85,7 @@ class Using:
 
     def lease_is(self, document: LeaseDocument) -> f.LeaseIs:
         """As its holder is told."""
-        agent = self._dealings.agents.get(f.location_of(document.lease))
-        valid_ms = 0 if agent is None else agent.left_ms(document.lease)
-        return f.LeaseIs(self._answering.shown(document), valid_ms)
+        return f.LeaseIs(self._answering.shown(document), self._dealings.left_ms(document.lease))
 
     def became_of(self, lease: str) -> str:
         """Of one that is not held, as far as it is known here."""
