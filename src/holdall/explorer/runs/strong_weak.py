@@ -26,7 +26,7 @@ TOKEN_GONE = (Run("pair", "gone=1", 1733), Run("sub", "gone=1", 5862))
 # Two parties and chains with each single fault. What is missing of a variant here is complete without the reduction:
 # in the list above, or in the tests of the explorer.
 
-LOW = (
+LOWER_STRONG = (
     *single(
         "pair", reduce="ignored", loss=401, duplicate=414, cancel=177, departure=175, crash=720, restart=592,
         expiry=980, reboot=1164, wipe=2732,
@@ -39,19 +39,21 @@ LOW = (
         "opposite", reduce="ignored", loss=6255, duplicate=8100, cancel=2208, departure=1621, crash=18845,
         restart=16307, expiry=32964, reboot=95780, wipe=137409,
     ),
-    *single(
+)  # fmt: skip
+"""Where the lower pool is strong, two claims of the same pools are alike whichever they name first."""
+CHAIN = single(
         "chain", reduce="ignored", loss=7394, duplicate=9277, cancel=2208, departure=1924, crash=19885, restart=17665,
         expiry=36758, reboot=64842, wipe=90863, gone=53154,
-    ),
 )  # fmt: skip
-"""The lower pool is strong, so two claims of the same pools are alike whichever they name first."""
+"""Without probes; its claims name the lower pool first."""
+LOW = (
+    *LOWER_STRONG,
+    *CHAIN,
+)  # fmt: skip
 NAMED = (
     *single("same", reduce="ignored", expiry=32964, wipe=137409),
     *single("opposite", reduce="ignored", restart=23784, expiry=57909, reboot=136105, wipe=169678),
-    *single(
-        "chain", reduce="ignored", loss=7394, duplicate=9277, cancel=2208, departure=1924, crash=19885, restart=17665,
-        expiry=36758, reboot=64842, wipe=90863, gone=53154,
-    ),
+    *CHAIN,
 )  # fmt: skip
 PROBE = (
     *single("same", reduce="ignored", expiry=32964, reboot=110948, wipe=137409),
@@ -62,18 +64,7 @@ PROBE = (
     ),
 )  # fmt: skip
 PROBE_AGED = (
-    *single(
-        "pair", reduce="ignored", loss=401, duplicate=414, cancel=177, departure=175, crash=720, restart=592,
-        expiry=980, reboot=1164, wipe=2732,
-    ),
-    *single(
-        "same", reduce="ignored", loss=6255, duplicate=8100, cancel=2208, departure=1621, crash=18845, restart=16307,
-        expiry=32964, reboot=95780, wipe=137409,
-    ),
-    *single(
-        "opposite", reduce="ignored", loss=6255, duplicate=8100, cancel=2208, departure=1621, crash=18845,
-        restart=16307, expiry=32964, reboot=95780, wipe=137409,
-    ),
+    *LOWER_STRONG,
     *single(
         "chain", reduce="ignored", loss=6731, duplicate=9293, cancel=2444, departure=2382, crash=19231, restart=17198,
         expiry=46540, reboot=64833, wipe=90495,
