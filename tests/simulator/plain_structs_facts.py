@@ -48,7 +48,7 @@ def tried(what: Callable[[], object]) -> str:
     """What comes of it, or the kind of error."""
     try:
         return repr(what())
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
         return type(error).__name__
 
 

@@ -8,21 +8,13 @@ frozen ones stay as they are) and nothing is encoded. It is for PyPy only, with 
 from typing import Any
 
 from . import json, msgpack, structs
+from .errors import DecodeError, EncodeError, MsgspecError, ValidationError
 from .made import MISSING, Field, equal, hashed, initial, ordered
 
-__all__ = ["Struct", "convert", "field", "json", "msgpack", "structs"]
-
-
-class MsgspecError(Exception):
-    """Of all errors of msgspec."""
-
-
-class DecodeError(MsgspecError):
-    """Bytes that can't be read."""
-
-
-class ValidationError(DecodeError):
-    """A value of another type."""
+__all__ = [
+    "DecodeError", "EncodeError", "MsgspecError", "Struct", "ValidationError", "convert", "field", "json", "msgpack",
+    "structs",
+]  # fmt: skip
 
 
 class UnsetType:
